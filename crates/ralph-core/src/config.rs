@@ -1,0 +1,208 @@
+//! The config as it is meant: validated, defaults filled in, nothing left to ask "is it set?".
+//!
+//! What may be written is in [`raw`]; [`Config::parse`] turns one into the other once and reports what is wrong with
+//! line, column and a hint.
+
+use std::time::Duration;
+
+use globset::Glob;
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Budget;
+use crate::duration;
+use crate::gate::plan::{Plan, PlanError};
+use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use crate::id::GateName;
+use crate::layout::Layout;
+
+pub mod problem;
+pub mod raw;
+pub mod user;
+
+pub use problem::Problem;
+use raw::{RawConfig, RawGate, Spanned};
+
+/// A config larger than this is refused before it is parsed.
+pub const MAX_CONFIG_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub enabled: bool,
+    pub gates: Vec<Gate>,
+    pub guard: Guard,
+    /// Only what this file sets; the preset and the person's own config fill the rest.
+    pub budget: Budget,
+}
+
+/// Values that the file does not have to give; they come from the person's config, a variable or a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    pub gate_timeout: Duration,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self { gate_timeout: DEFAULT_TIMEOUT }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { enabled: true, gates: Vec::new(), guard: Guard::default(), budget: Budget::default() }
+    }
+}
+
+impl Config {
+    /// Reads a config of that layout. An empty text is a valid config with nothing in it.
+    pub fn parse(text: &str, layout: Layout, defaults: &Defaults) -> Result<Self, Problem> {
+        if text.len() > MAX_CONFIG_BYTES {
+            return Err(Problem::whole_file(
+                "the file is larger than 1 MiB",
+                "a list of gates is a few lines long",
+            ));
+        }
+        let raw = RawConfig::parse(text, layout)?;
+        let gates = gates(raw.verify.unwrap_or_default(), defaults)?;
+        let guard = match raw.guard {
+            Some(names) => Guard::new(names)?,
+            None => Guard::default(),
+        };
+        let budget = raw.budget.map(Budget::from_raw).transpose()?.unwrap_or_default();
+        Ok(Self { enabled: raw.enabled.unwrap_or(true), gates, guard, budget })
+    }
+
+    /// Whether anything in this config could run.
+    pub fn has_gates(&self) -> bool {
+        self.enabled && !self.gates.is_empty()
+    }
+}
+
+fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, Problem> {
+    let places: Vec<_> = raw.iter().map(problem::Place::of).collect();
+    let mut gates: Vec<Gate> = Vec::with_capacity(raw.len());
+    for entry in raw {
+        let gate = gate(entry, defaults, &gates)?;
+        gates.push(gate);
+    }
+    match Plan::new(&gates) {
+        Ok(_) => Ok(gates),
+        Err(error) => Err(plan_problem(&error, &gates, &places)),
+    }
+}
+
+fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<Gate, Problem> {
+    let place = problem::Place::of(&entry);
+    let raw = entry.value;
+    if raw.run.trim().is_empty() {
+        return Err(place.problem("a gate without a command", "give a command, for example `- npm test`"));
+    }
+    let timeout = match &raw.timeout {
+        Some(text) => {
+            duration::parse(text).map_err(|hint| place.problem("a `timeout` that cannot be read", hint))?
+        }
+        None => defaults.gate_timeout,
+    };
+    if timeout.is_zero() {
+        return Err(place.problem("a `timeout` of nothing", "leave it out for 120s"));
+    }
+    for glob in &raw.inputs {
+        Glob::new(glob)
+            .map_err(|error| place.problem(format!("`inputs`: {error}"), "write it like `src/**`"))?;
+    }
+    let order = match (raw.needs, raw.parallel) {
+        (Some(names), _) => Order::After(names.into_iter().map(GateName::new).collect()),
+        (None, true) => Order::WithNeighbours,
+        (None, false) => Order::AfterAllAbove,
+    };
+    let name = match raw.name {
+        Some(name) if above.iter().any(|gate| gate.name.as_str() == name) => {
+            return Err(
+                place.problem(format!("two gates are called `{name}`"), "give one of them another name")
+            );
+        }
+        Some(name) => GateName::new(name),
+        None => unused_name(&raw.run, above),
+    };
+    let (run, advisory, inputs, retries) = (raw.run, raw.advisory, raw.inputs, raw.retries);
+    Ok(Gate { name, run, timeout, advisory, inputs, retries, order })
+}
+
+/// A gate without a name is called by the first line of its command; the same command twice gets a number.
+fn unused_name(run: &str, above: &[Gate]) -> GateName {
+    let line: String = run.trim().lines().next().unwrap_or_default().chars().take(60).collect();
+    let taken = |name: &str| above.iter().any(|gate| gate.name.as_str() == name);
+    let mut name = line.clone();
+    let mut number = 2;
+    while taken(&name) {
+        name = format!("{line} ({number})");
+        number += 1;
+    }
+    GateName::new(name)
+}
+
+fn plan_problem(error: &PlanError, gates: &[Gate], places: &[problem::Place]) -> Problem {
+    let (gate, hint) = match error {
+        PlanError::NoSuchGate { gate, missing } => {
+            let names = gates.iter().map(|gate| gate.name.as_str());
+            (gate, problem::did_you_mean(missing.as_str(), names, "the names above"))
+        }
+        PlanError::Circle { gate } => (gate, "take one of the `needs` out".to_owned()),
+    };
+    let at = gates.iter().position(|other| other.name == *gate).unwrap_or_default();
+    places[at].problem(error.to_string(), hint)
+}
+
+/// Who is held: sub-agents by name or glob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard(Vec<String>);
+
+/// Words that will mean somebody else than a sub-agent of that name.
+const RESERVED: [&str; 3] = ["session", "teammates", "tasks"];
+
+impl Guard {
+    fn new(names: Vec<Spanned<String>>) -> Result<Self, Problem> {
+        let mut agents = Vec::with_capacity(names.len());
+        for entry in names {
+            let place = problem::Place::of(&entry);
+            let name = entry.value;
+            if RESERVED.contains(&name.as_str()) {
+                let hint = format!("for a sub-agent of that name write `agent:{name}`");
+                return Err(place.problem(format!("this version does not hold `{name}` yet"), hint));
+            }
+            Glob::new(&name)
+                .map_err(|error| place.problem(format!("`guard`: {error}"), "write it like `check*`"))?;
+            agents.push(name.strip_prefix("agent:").map_or(name.clone(), str::to_owned));
+        }
+        Ok(Self(agents))
+    }
+
+    /// Whether a sub-agent of that name is held. A plugin's agent arrives as `plugin:check`: the prefix is stripped.
+    pub fn holds_agent(&self, agent_type: &str) -> bool {
+        let bare = bare_agent_name(agent_type);
+        self.0.iter().any(|pattern| pattern == bare || glob_matches(pattern, bare))
+    }
+
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self(vec!["check".into()])
+    }
+}
+
+/// The name of an agent without the plugin it comes from.
+pub fn bare_agent_name(agent_type: &str) -> &str {
+    agent_type.rsplit_once(':').map_or(agent_type, |(_plugin, name)| name)
+}
+
+fn glob_matches(pattern: &str, name: &str) -> bool {
+    // Most guards are plain names: no matcher is built for those.
+    pattern.contains(['*', '?', '[', '{'])
+        && Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(name))
+}
+
+#[cfg(test)]
+mod tests;

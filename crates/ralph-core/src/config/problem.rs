@@ -1,0 +1,55 @@
+//! What is wrong with a config, where, and how to mend it.
+
+use serde::{Deserialize, Serialize};
+
+use super::raw::Spanned;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("line {line}, column {column}: {what} ({hint})")]
+pub struct Problem {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    pub what: String,
+    pub hint: String,
+}
+
+impl Problem {
+    pub(crate) fn whole_file(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { line: 1, column: 1, what: what.into(), hint: hint.into() }
+    }
+}
+
+/// A place in the config's text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    pub(crate) fn of<T>(entry: &Spanned<T>) -> Self {
+        Self::at(entry.referenced)
+    }
+
+    pub(crate) fn at(location: serde_saphyr::Location) -> Self {
+        Self { line: (location.line() as usize).max(1), column: (location.column() as usize).max(1) }
+    }
+
+    pub(crate) fn problem(self, what: impl Into<String>, hint: impl Into<String>) -> Problem {
+        Problem { line: self.line, column: self.column, what: what.into(), hint: hint.into() }
+    }
+}
+
+/// The nearest of the words there are, if one is near enough to be what was meant; else the list of them.
+pub(crate) fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
+    let nearest = known
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .min()
+        .filter(|(distance, _)| *distance <= 2.max(word.chars().count() / 3));
+    match nearest {
+        Some((_, candidate)) => format!("did you mean `{candidate}`?"),
+        None => format!("there are: {otherwise}"),
+    }
+}

@@ -1,0 +1,271 @@
+//! What may be written in a config file, read by a real YAML parser.
+//!
+//! `verify` may be one command or a list; a list entry may be a command or a map. The foreign layouts know `verify` and
+//! `enabled`; their other keys belong to other tools and are left alone, while an unknown key of `ralph.yaml` is an error.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+pub use serde_saphyr::Spanned;
+
+use super::problem::{Place, Problem, did_you_mean};
+use crate::budget::OnExhausted;
+use crate::layout::Layout;
+
+#[derive(Debug, Default)]
+pub struct RawConfig {
+    pub verify: Option<Vec<Spanned<RawGate>>>,
+    pub guard: Option<Vec<Spanned<String>>>,
+    pub budget: Option<Spanned<RawBudget>>,
+    pub enabled: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NativeFile {
+    verify: Option<OneOrMany<RawGate>>,
+    guard: Option<OneOrMany<String>>,
+    budget: Option<Spanned<RawBudget>>,
+    enabled: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ForeignFile {
+    verify: Option<OneOrMany<RawGate>>,
+    enabled: Option<bool>,
+}
+
+impl RawConfig {
+    pub fn parse(text: &str, layout: Layout) -> Result<Self, Problem> {
+        match layout {
+            Layout::Native => {
+                let file: NativeFile = parse(text)?;
+                let (verify, guard) = (file.verify.map(|list| list.0), file.guard.map(|list| list.0));
+                Ok(Self { verify, guard, budget: file.budget, enabled: file.enabled })
+            }
+            Layout::Trellis | Layout::Ideal => {
+                let file: ForeignFile = parse(text)?;
+                Ok(Self { verify: file.verify.map(|list| list.0), enabled: file.enabled, ..Self::default() })
+            }
+        }
+    }
+}
+
+/// Parses YAML; an empty document is a file with nothing in it.
+pub(crate) fn parse<'de, T: Deserialize<'de> + Default>(text: &'de str) -> Result<T, Problem> {
+    // With snippets on, errors come wrapped in a drawing; the program draws its own. `off` and `yes` are words here.
+    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
+    serde_saphyr::from_str_with_options::<Option<T>>(text, options)
+        .map(Option::unwrap_or_default)
+        .map_err(problem)
+}
+
+fn problem(error: serde_saphyr::Error) -> Problem {
+    let error = error.without_snippet();
+    let place = error.location().map_or(Place::at(serde_saphyr::Location::UNKNOWN), Place::at);
+    match error {
+        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
+            let known = expected.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+            place.problem(
+                format!("unknown key `{field}`"),
+                did_you_mean(field, expected.iter().copied(), &known),
+            )
+        }
+        other => {
+            let text = other.to_string();
+            // Its own text ends with the place, which we show ourselves.
+            let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
+            place.problem(what, "the file must be YAML with a `verify:` list; quote what has `: `, ` #` or starts with `*`, `&`, `!`, `%`, `@` or a backtick")
+        }
+    }
+}
+
+/// One thing, or a list of them.
+#[derive(Debug)]
+struct OneOrMany<T>(Vec<Spanned<T>>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The span of the whole value is that of its only item where it is one.
+        let value = Spanned::<Items<T>>::deserialize(deserializer)?;
+        let (referenced, defined) = (value.referenced, value.defined);
+        Ok(Self(match value.value {
+            Items::One(item) => vec![Spanned::new(item, referenced, defined)],
+            Items::Many(items) => items,
+        }))
+    }
+}
+
+#[derive(Debug)]
+enum Items<T> {
+    One(T),
+    Many(Vec<Spanned<T>>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemsVisitor<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
+            type Value = Items<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("one entry or a list of them")
+            }
+
+            fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+                Ok(Items::Many(Vec::new()))
+            }
+
+            fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+                self.visit_unit()
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Items::Many)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Items::One)
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                T::deserialize(serde::de::value::StrDeserializer::new(text)).map(Items::One)
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Self::Value, E> {
+                self.visit_str(&value.to_string())
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Self::Value, E> {
+                self.visit_str(&value.to_string())
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Self::Value, E> {
+                self.visit_str(&value.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(ItemsVisitor(std::marker::PhantomData))
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct RawGate {
+    pub run: String,
+    pub name: Option<String>,
+    pub timeout: Option<String>,
+    pub advisory: bool,
+    pub inputs: Vec<String>,
+    pub retries: u32,
+    pub parallel: bool,
+    pub needs: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GateMap {
+    run: String,
+    name: Option<String>,
+    timeout: Option<Scalar>,
+    #[serde(default)]
+    advisory: bool,
+    #[serde(default)]
+    inputs: Vec<String>,
+    #[serde(default)]
+    retries: u32,
+    #[serde(default)]
+    parallel: bool,
+    needs: Option<Vec<String>>,
+}
+
+impl<'de> Deserialize<'de> for RawGate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct GateVisitor;
+
+        impl<'de> Visitor<'de> for GateVisitor {
+            type Value = RawGate;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a command, or a map with `run:`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, run: &str) -> Result<RawGate, E> {
+                Ok(RawGate { run: run.to_owned(), ..RawGate::default() })
+            }
+
+            // `- true` is a boolean to YAML and a command to everybody else.
+            fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<RawGate, E> {
+                self.visit_str(&value.to_string())
+            }
+
+            fn visit_unit<E: serde::de::Error>(self) -> Result<RawGate, E> {
+                Err(E::custom("a gate without a command"))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawGate, A::Error> {
+                let map = GateMap::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(RawGate {
+                    run: map.run,
+                    name: map.name,
+                    timeout: map.timeout.map(|scalar| scalar.0),
+                    advisory: map.advisory,
+                    inputs: map.inputs,
+                    retries: map.retries,
+                    parallel: map.parallel,
+                    needs: map.needs,
+                })
+            }
+        }
+
+        deserializer.deserialize_any(GateVisitor)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawBudget {
+    pub attempts: Option<Scalar>,
+    pub errors: Option<u32>,
+    pub on_exhausted: Option<OnExhausted>,
+    pub clock: Option<Scalar>,
+    pub stale_after: Option<Scalar>,
+}
+
+/// A number or a word, as text: `5`, `unlimited`, `30m`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scalar(pub String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ScalarVisitor;
+
+        impl Visitor<'_> for ScalarVisitor {
+            type Value = Scalar;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number or a word")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar(text.to_owned()))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Scalar, E> {
+                Ok(Scalar(value.to_string()))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar(value.to_string()))
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Scalar, E> {
+                if value.is_finite() { Ok(Scalar(value.to_string())) } else { Err(E::custom("not a number")) }
+            }
+        }
+
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}

@@ -1,0 +1,183 @@
+//! The config as tables: what people write, what it means, what they are told.
+
+use super::*;
+use crate::budget::{Attempts, OnExhausted};
+use proptest::prelude::*;
+
+fn parse(text: &str, layout: Layout) -> Result<Config, Problem> {
+    Config::parse(text, layout, &Defaults::default())
+}
+
+fn commands(text: &str) -> Vec<String> {
+    let config = parse(text, Layout::Trellis).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+    config.gates.into_iter().map(|gate| gate.run).collect()
+}
+
+#[test]
+fn verify_means_what_yaml_says() {
+    let table: [(&str, &[&str]); 17] = [
+        ("verify:\n  - pnpm lint\n  - pnpm typecheck\n", &["pnpm lint", "pnpm typecheck"]),
+        ("verify:\n  - pnpm lint\n  # - pnpm test\n", &["pnpm lint"]),
+        ("verify:\n  - \"pnpm lint\"\n  - 'pnpm test'\n", &["pnpm lint", "pnpm test"]),
+        ("verify:\n  - pnpm lint   # fast\n", &["pnpm lint"]),
+        ("verify: [pnpm lint, \"pnpm test\"]\n", &["pnpm lint", "pnpm test"]),
+        ("verify: pnpm lint\n", &["pnpm lint"]),
+        ("verify: \"pnpm lint\"\n", &["pnpm lint"]),
+        ("verify:\n  - |\n    set -e\n    make\n", &["set -e\nmake\n"]),
+        ("verify: |\n  make\n", &["make\n"]),
+        ("verify:\n  - >-\n    one\n    line\n", &["one line"]),
+        ("verify:\n  - a\npost_create: # after\n  - rm -rf x\n", &["a"]),
+        ("other:\n  verify:\n    - nested\n", &[]),
+        ("verify: []\n", &[]),
+        ("verify:\n", &[]),
+        ("", &[]),
+        ("# only a comment\n", &[]),
+        ("verify:\n  - true\n  - {run: \"false\", name: n}\n", &["true", "false"]),
+    ];
+    for (text, expected) in table {
+        assert_eq!(commands(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_whole_native_form_is_understood() {
+    let text = "verify:\n  - pnpm lint\n  - run: pnpm test\n    name: test\n    timeout: 5m\n    advisory: true\n    \
+                inputs: [\"src/**\"]\n    retries: 2\n    needs: [pnpm lint]\nguard: [check, \"review-*\"]\n\
+                budget: { attempts: 7, errors: 2, on_exhausted: pause, clock: 1h, stale_after: off }\n";
+    let config = parse(text, Layout::Native).expect("valid");
+    let test = &config.gates[1];
+    assert_eq!(config.gates[0].timeout, Duration::from_secs(120));
+    assert_eq!((test.name.as_str(), test.timeout, test.advisory), ("test", Duration::from_secs(300), true));
+    assert_eq!((test.retries, &test.order), (2, &Order::After(vec![GateName::new("pnpm lint")])));
+    assert_eq!(config.budget.attempts, Some(Attempts::AtMost(7)));
+    assert_eq!(config.budget.on_exhausted, Some(OnExhausted::Pause));
+    assert_eq!(config.budget.clock, Some(Some(Duration::from_secs(3600))));
+    assert_eq!(config.budget.stale_after, Some(None));
+}
+
+#[test]
+fn unlimited_attempts_are_spelled_out() {
+    let config = parse("budget: { attempts: unlimited }\n", Layout::Native).expect("valid");
+    assert_eq!(config.budget.attempts, Some(Attempts::Unlimited));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place_and_a_hint() {
+    let table = [
+        ("verfy:\n  - a\n", 1, "unknown key `verfy`", "did you mean `verify`?"),
+        ("verify:\n  - run: a\n    tiemout: 5m\n", 3, "unknown key `tiemout`", "did you mean `timeout`?"),
+        ("verify:\n  - run: a\n    timeout: soon\n", 2, "a `timeout` that cannot be read", "`5m`"),
+        ("verify:\n  - run: \"\"\n", 2, "a gate without a command", "npm test"),
+        (
+            "verify:\n  - {run: a, name: x}\n  - {run: b, name: x}\n",
+            3,
+            "two gates are called `x`",
+            "another name",
+        ),
+        (
+            "verify:\n  - {run: a, name: lint}\n  - {run: b, needs: [lnit]}\n",
+            3,
+            "needs `lnit`",
+            "did you mean `lint`?",
+        ),
+        ("verify:\n  - {run: a, name: x, needs: [x]}\n", 2, "waits for itself", "`needs`"),
+        ("verify:\n  - {run: a, inputs: [\"[\"]}\n", 2, "`inputs`", "src/**"),
+        ("guard: [session]\n", 1, "does not hold `session` yet", "agent:session"),
+        ("budget: { attempts: 0 }\n", 1, "would let go at once", "at least 1"),
+        ("budget: { attempts: many }\n", 1, "is not a number", "`unlimited`"),
+        ("trust: true\nverify: [a]\n", 1, "unknown key `trust`", "there are"),
+        ("verify:\n  - a\n - b\n", 3, "", ""),
+        ("verify: [a\n", 1, "unclosed bracket", ""),
+        ("verify: a\nverify: b\n", 2, "", ""),
+    ];
+    for (text, line, what, hint) in table {
+        let problem = parse(text, Layout::Native).expect_err(text);
+        assert_eq!(problem.line, line, "{text}: {problem:?}");
+        assert!(problem.what.contains(what), "{text}: {problem:?}");
+        assert!(problem.hint.contains(hint), "{text}: {problem:?}");
+    }
+}
+
+#[test]
+fn a_malformed_file_is_an_error_in_every_layout_and_never_an_empty_list() {
+    for layout in Layout::ALL {
+        for text in [
+            "verify: [a\n",
+            "verify:\n  - \"a\n",
+            "\t- a\n",
+            "verify: {run\n",
+            "- a\n- b\n",
+            "verify: [[a]]\n",
+        ] {
+            assert!(parse(text, layout).is_err(), "{layout:?} {text:?}");
+        }
+    }
+}
+
+#[test]
+fn hostile_files_are_refused_quickly() {
+    let bomb = format!(
+        "a: &a [x,x,x,x,x,x,x,x,x]\n{}",
+        (0..30)
+            .map(|n| {
+                let name = char::from(b'b' + n % 20);
+                format!("{name}{n}: &{name}{n} [*a,*a,*a,*a,*a,*a,*a,*a]\n")
+            })
+            .collect::<String>()
+    );
+    assert!(parse(&bomb, Layout::Native).is_err());
+    assert!(parse(&"[".repeat(100_000), Layout::Native).is_err());
+    assert!(parse(&"x".repeat(MAX_CONFIG_BYTES + 1), Layout::Native).is_err());
+}
+
+#[test]
+fn the_same_command_twice_gets_two_names() {
+    let config = parse("verify: [make, make]\n", Layout::Native).expect("valid");
+    let names: Vec<_> = config.gates.iter().map(|gate| gate.name.as_str()).collect();
+    assert_eq!(names, ["make", "make (2)"]);
+}
+
+#[test]
+fn the_guard_names_sub_agents_with_and_without_their_plugin() {
+    let guard = |text: &str| parse(text, Layout::Native).expect("valid").guard;
+    let table = [
+        ("", "check", true),
+        ("", "plugin:check", true),
+        ("", "checker", false),
+        ("", "worker", false),
+        ("", "check:worker", false),
+        ("guard: [\"review-*\"]", "review-api", true),
+        ("guard: [\"review-*\"]", "check", false),
+        ("guard: check", "check", true),
+        ("guard: []", "check", false),
+        ("guard: [agent:session]", "session", true),
+    ];
+    for (text, agent, held) in table {
+        assert_eq!(guard(text).holds_agent(agent), held, "{text} {agent}");
+    }
+}
+
+#[test]
+fn a_default_time_out_from_outside_holds_for_gates_without_one() {
+    let defaults = Defaults { gate_timeout: Duration::from_secs(7) };
+    let config =
+        Config::parse("verify: [a, {run: b, timeout: 9s}]", Layout::Native, &defaults).expect("valid");
+    let seconds: Vec<_> = config.gates.iter().map(|gate| gate.timeout.as_secs()).collect();
+    assert_eq!(seconds, [7, 9]);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in ".{0,300}") {
+        for layout in Layout::ALL {
+            let _config = parse(&text, layout);
+        }
+    }
+
+    #[test]
+    fn a_quoted_command_comes_out_as_it_went_in(command in "[ -~]{1,60}") {
+        prop_assume!(!command.trim().is_empty());
+        let quoted = serde_json::to_string(&command).expect("a string");
+        prop_assert_eq!(commands(&format!("verify:\n  - {quoted}\n")), [command]);
+    }
+}

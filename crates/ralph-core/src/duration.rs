@@ -1,0 +1,65 @@
+//! Lengths of time as people write and read them: `120s`, `5m`, `1h 30m`; a bare number is seconds.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// Reads a length of time from a config value, a flag or a variable.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let hint = || format!("`{text}` is not a length of time; write for example `90s`, `5m` or `1h 30m`");
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| hint());
+    }
+    let signed: SignedDuration = text.parse().map_err(|_| hint())?;
+    Duration::try_from(signed).map_err(|_| hint())
+}
+
+/// Shows a length of time: `12ms`, `3.2s`, `2m 5s`, `1h 3m`.
+pub fn show(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        0 if length.as_millis() < 1000 => format!("{}ms", length.as_millis()),
+        0..60 if length.subsec_millis() < 50 => format!("{seconds}s"),
+        0..60 => format!("{:.1}s", length.as_secs_f64()),
+        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        _ if seconds % 3600 < 60 => format!("{}h", seconds / 3600),
+        _ => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_write_lengths_of_time_in_many_ways() {
+        for (text, seconds) in
+            [("120", 120.0), ("120s", 120.0), ("5m", 300.0), ("1h 30m", 5400.0), ("0.5", 0.5)]
+        {
+            assert_eq!(parse(text).map(|d| d.as_secs_f64()), Ok(seconds), "{text}");
+        }
+        for text in ["", "soon", "-5", "-5s", "5 parsecs", "1e400"] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains("`5m`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_are_shown_as_people_say_them() {
+        let table = [
+            (12, "12ms"),
+            (999, "999ms"),
+            (1000, "1s"),
+            (3240, "3.2s"),
+            (60_000, "1m"),
+            (125_000, "2m 5s"),
+            (3_600_000, "1h"),
+            (3_780_000, "1h 3m"),
+        ];
+        for (millis, shown) in table {
+            assert_eq!(show(Duration::from_millis(millis)), shown);
+        }
+    }
+}

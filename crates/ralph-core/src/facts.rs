@@ -1,0 +1,129 @@
+//! What the core may know: observed by the program, given as values.
+
+use jiff::Timestamp;
+
+use crate::budget::Limits;
+use crate::event::Subject;
+use crate::export::Exported;
+use crate::gate::receipt::Receipt;
+use crate::gate::{Answer, Gate, GateReport};
+use crate::id::{Digest, SessionId, TreeHash};
+use crate::layout::Layout;
+use crate::verdict::Trouble;
+
+/// Everything about one attempt to stop.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When the stop reached us. Staleness is measured from here: gates take time.
+    pub arrived: Timestamp,
+    pub now: Timestamp,
+    pub subject: Subject,
+    pub session: Option<SessionId>,
+    pub task: Option<String>,
+    pub layout: Layout,
+    pub preset: &'static str,
+    pub limits: Limits,
+    /// The accepted definition in force.
+    pub definition: Digest,
+    pub standing: Standing,
+    pub checks: Checks,
+    pub export: ExportSeen,
+    /// What the checks showed; not looked at yet where it is none.
+    pub evidence: Option<Evidence>,
+}
+
+/// How the definition in the repo stands to the accepted one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Accepted,
+    /// The file says something else than what a person accepted; the difference for showing.
+    Changed {
+        difference: String,
+    },
+    /// Trust was taken back while the loop ran.
+    Revoked,
+}
+
+/// Which checks there are to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    Gates,
+    Markers,
+    /// Nothing to hold anybody for.
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub enum Evidence {
+    Gates(GatesSeen),
+    Markers {
+        missing: Vec<String>,
+    },
+    /// Something outside must happen first; nobody is at fault.
+    NotYet {
+        what: String,
+    },
+    Trouble(Trouble),
+}
+
+/// What the gate runner brought back.
+#[derive(Clone, Debug)]
+pub struct GatesSeen {
+    pub reports: Vec<GateReport>,
+    pub receipts: Vec<Receipt>,
+    /// Each required gate with the fingerprint, after the last run, of what it depends on.
+    pub required: Vec<(Gate, TreeHash)>,
+    pub environment: Digest,
+    pub tree: TreeHash,
+    /// Files that still differed after the last allowed run; empty when the tree settled.
+    pub unsettled: Vec<String>,
+}
+
+impl GatesSeen {
+    /// A failure is an answer even where another gate could not tell.
+    pub fn answer(&self) -> Answer {
+        let mut answer = Answer::Pass;
+        for report in &self.reports {
+            match report.answer() {
+                Answer::Fail => return Answer::Fail,
+                Answer::Pass => {}
+                other => answer = other,
+            }
+        }
+        if answer == Answer::Pass && !self.unsettled.is_empty() { Answer::Fail } else { answer }
+    }
+
+    /// A required gate for which there is no receipt on this very tree, in this environment.
+    pub fn without_receipt(&self) -> Option<&Gate> {
+        let has_receipt = |gate: &Gate, tree: &TreeHash| {
+            self.receipts.iter().any(|receipt| receipt.speaks_for(gate, &self.environment, tree))
+        };
+        self.required.iter().find(|(gate, tree)| !has_receipt(gate, tree)).map(|(gate, _)| gate)
+    }
+}
+
+/// What the state file in the repo looks like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportSeen {
+    /// How often it was found deleted, this time included.
+    pub deletions: u64,
+    pub file: ExportFile,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ExportFile {
+    /// The layout has none, or it is not there.
+    #[default]
+    Absent,
+    AsWritten,
+    /// Ours, but somebody changed it.
+    Edited {
+        found: String,
+    },
+    /// Another tool's.
+    Foreign(Exported),
+    /// Not ours and not readable; put aside under this name.
+    Unreadable {
+        kept_as: String,
+    },
+}

@@ -1,0 +1,173 @@
+//! Which gate may run when: the config's order as a graph, asked step by step.
+
+use crate::gate::{Gate, Order};
+use crate::id::GateName;
+
+/// The gates of one run with, for each, the gates that must have passed before it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    needs: Vec<Vec<usize>>,
+}
+
+/// Why a list of gates is no plan. Found when the config is read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error("gate `{gate}` needs `{missing}`, which is not in the list")]
+    NoSuchGate { gate: GateName, missing: GateName },
+    #[error("gate `{gate}` waits for itself through its `needs`")]
+    Circle { gate: GateName },
+}
+
+/// How far one gate of a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Waiting,
+    Running,
+    Passed,
+    /// Failed, or could not tell: with fail-fast nothing new starts after it.
+    NotPassed,
+}
+
+impl Plan {
+    pub fn new(gates: &[Gate]) -> Result<Self, PlanError> {
+        let mut needs = Vec::with_capacity(gates.len());
+        // The first gate of the group of neighbours that the present gate could run with.
+        let mut group_start = 0;
+        for (at, gate) in gates.iter().enumerate() {
+            match &gate.order {
+                Order::AfterAllAbove => {
+                    needs.push((0..at).collect());
+                    group_start = at + 1;
+                }
+                Order::WithNeighbours => needs.push((0..group_start).collect()),
+                Order::After(names) => needs.push(positions(gate, names, gates)?),
+            }
+        }
+        let plan = Self { needs };
+        match plan.circle() {
+            Some(at) => Err(PlanError::Circle { gate: gates[at].name.clone() }),
+            None => Ok(plan),
+        }
+    }
+
+    /// The gates that may start now, in config order.
+    pub fn ready(&self, progress: &[Progress], keep_going: bool) -> Vec<usize> {
+        let failed = progress.contains(&Progress::NotPassed);
+        if failed && !keep_going {
+            return Vec::new();
+        }
+        let settled = |&at: &usize| match progress[at] {
+            Progress::Passed => true,
+            Progress::NotPassed => keep_going,
+            Progress::Waiting | Progress::Running => false,
+        };
+        (0..self.needs.len())
+            .filter(|&at| progress[at] == Progress::Waiting && self.needs[at].iter().all(settled))
+            .collect()
+    }
+
+    fn circle(&self) -> Option<usize> {
+        let mut done = vec![false; self.needs.len()];
+        loop {
+            let next = (0..done.len()).find(|&at| !done[at] && self.needs[at].iter().all(|&need| done[need]));
+            match next {
+                Some(at) => done[at] = true,
+                None => return done.iter().position(|done| !done),
+            }
+        }
+    }
+}
+
+fn positions(gate: &Gate, names: &[GateName], gates: &[Gate]) -> Result<Vec<usize>, PlanError> {
+    let position = |name: &GateName| {
+        gates
+            .iter()
+            .position(|other| other.name == *name)
+            .ok_or_else(|| PlanError::NoSuchGate { gate: gate.name.clone(), missing: name.clone() })
+    };
+    names.iter().map(position).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::DEFAULT_TIMEOUT;
+
+    fn gate(name: &str, order: Order) -> Gate {
+        Gate {
+            name: GateName::new(name),
+            run: name.into(),
+            timeout: DEFAULT_TIMEOUT,
+            advisory: false,
+            inputs: Vec::new(),
+            retries: 0,
+            order,
+        }
+    }
+
+    /// Runs a plan in waves, everything passing, and says who ran with whom.
+    fn waves(gates: &[Gate]) -> Vec<Vec<String>> {
+        let plan = Plan::new(gates).expect("a plan");
+        let mut progress = vec![Progress::Waiting; gates.len()];
+        let mut waves = Vec::new();
+        loop {
+            let ready = plan.ready(&progress, false);
+            if ready.is_empty() {
+                return waves;
+            }
+            for &at in &ready {
+                progress[at] = Progress::Passed;
+            }
+            waves.push(ready.into_iter().map(|at| gates[at].name.to_string()).collect());
+        }
+    }
+
+    fn after(names: &[&str]) -> Order {
+        Order::After(names.iter().copied().map(GateName::new).collect())
+    }
+
+    #[test]
+    fn a_plain_list_runs_in_order() {
+        let gates = [gate("a", Order::AfterAllAbove), gate("b", Order::AfterAllAbove)];
+        assert_eq!(waves(&gates), [["a"], ["b"]]);
+    }
+
+    #[test]
+    fn neighbours_marked_parallel_run_together_between_the_plain_ones() {
+        let gates = [
+            gate("fmt", Order::AfterAllAbove),
+            gate("lint", Order::WithNeighbours),
+            gate("types", Order::WithNeighbours),
+            gate("test", Order::AfterAllAbove),
+        ];
+        assert_eq!(waves(&gates), [vec!["fmt"], vec!["lint", "types"], vec!["test"]]);
+    }
+
+    #[test]
+    fn needs_makes_the_wall_time_the_critical_path() {
+        let gates = [
+            gate("build", Order::AfterAllAbove),
+            gate("unit", after(&["build"])),
+            gate("docs", after(&[])),
+            gate("e2e", after(&["build"])),
+        ];
+        assert_eq!(waves(&gates), [vec!["build", "docs"], vec!["unit", "e2e"]]);
+    }
+
+    #[test]
+    fn the_first_failure_stops_unless_told_to_keep_going() {
+        let gates = [gate("a", Order::AfterAllAbove), gate("b", Order::AfterAllAbove)];
+        let plan = Plan::new(&gates).expect("a plan");
+        let progress = [Progress::NotPassed, Progress::Waiting];
+        assert!(plan.ready(&progress, false).is_empty());
+        assert_eq!(plan.ready(&progress, true), [1]);
+    }
+
+    #[test]
+    fn circles_and_unknown_names_are_refused() {
+        let circle = [gate("a", after(&["b"])), gate("b", after(&["a"]))];
+        assert!(matches!(Plan::new(&circle), Err(PlanError::Circle { .. })));
+        let missing = [gate("a", after(&["nobody"]))];
+        assert!(matches!(Plan::new(&missing), Err(PlanError::NoSuchGate { .. })));
+    }
+}

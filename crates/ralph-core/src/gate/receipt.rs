@@ -1,0 +1,98 @@
+//! A receipt: what we saw ourselves. Only receipts make *verified*.
+//!
+//! The fields are private and there is one way to make one, [`Receipt::witness`], which the program's lints allow
+//! in the gate runner alone. A receipt read back comes from the hash-chained ledger.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::gate::Gate;
+use crate::id::{Digest, GateName, TreeHash};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    gate: GateName,
+    run: String,
+    definition: Digest,
+    environment: Digest,
+    tree: TreeHash,
+    /// The whole tree when the gate looks at a part of it only.
+    whole_tree: TreeHash,
+    at: Timestamp,
+    took: Duration,
+    runs: u32,
+    log: Digest,
+}
+
+/// What the gate runner saw when a gate passed and the tree was the same before and after.
+#[derive(Clone, Debug)]
+pub struct Witnessed {
+    pub environment: Digest,
+    pub tree: TreeHash,
+    pub whole_tree: TreeHash,
+    pub at: Timestamp,
+    pub took: Duration,
+    pub runs: u32,
+    pub log: Digest,
+}
+
+impl Receipt {
+    pub fn witness(gate: &Gate, seen: Witnessed) -> Self {
+        Self {
+            gate: gate.name.clone(),
+            run: gate.run.clone(),
+            definition: gate.definition(),
+            environment: seen.environment,
+            tree: seen.tree,
+            whole_tree: seen.whole_tree,
+            at: seen.at,
+            took: seen.took,
+            runs: seen.runs,
+            log: seen.log,
+        }
+    }
+
+    pub fn gate(&self) -> &GateName {
+        &self.gate
+    }
+
+    pub fn tree(&self) -> &TreeHash {
+        &self.tree
+    }
+
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    pub fn key(&self) -> ReceiptKey {
+        ReceiptKey::from_parts(&self.definition, &self.environment, &self.tree)
+    }
+
+    /// Whether this receipt speaks for that gate on that tree in that environment.
+    pub fn speaks_for(&self, gate: &Gate, environment: &Digest, tree: &TreeHash) -> bool {
+        self.key() == ReceiptKey::new(gate, environment, tree)
+    }
+}
+
+/// The three things that must be the same for a pass to count again: definition, environment, tree.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReceiptKey(Digest);
+
+impl ReceiptKey {
+    pub fn new(gate: &Gate, environment: &Digest, tree: &TreeHash) -> Self {
+        Self::from_parts(&gate.definition(), environment, tree)
+    }
+
+    fn from_parts(definition: &Digest, environment: &Digest, tree: &TreeHash) -> Self {
+        let parts =
+            [definition.as_str().as_bytes(), environment.as_str().as_bytes(), tree.as_str().as_bytes()];
+        Self(Digest::of_parts(parts))
+    }
+
+    /// A name for the file that points to the receipt.
+    pub fn file_name(&self) -> &str {
+        &self.0.as_str()[..32]
+    }
+}

@@ -1,0 +1,135 @@
+//! Names that must not be mixed up get types of their own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+macro_rules! text_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+
+text_id! {
+    /// A gate's name in the config; the command itself where none was given.
+    GateName,
+    /// One loop: one durable attempt at one task by one subject.
+    LoopId,
+    /// The client's session, as its hook input names it.
+    SessionId,
+    /// One running sub-agent, as the client names it.
+    AgentId,
+    /// Fingerprint of a work tree, or of the part of it that a gate depends on.
+    TreeHash,
+}
+
+/// A SHA-256, written as 64 hexadecimal digits so that `sha256sum` can check it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    pub fn of(bytes: impl AsRef<[u8]>) -> Self {
+        Self::from_raw(&Sha256::digest(bytes.as_ref()))
+    }
+
+    /// A digest over several parts that cannot run into each other: each part is preceded by its length.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = Sha256::new();
+        for part in parts {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self::from_raw(&hasher.finalize())
+    }
+
+    pub fn from_raw(bytes: &[u8]) -> Self {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let digits = bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        Self(digits.map(char::from).collect())
+    }
+
+    /// The 32 bytes themselves; none where a stored text was no digest.
+    pub fn to_raw(&self) -> Option<[u8; 32]> {
+        let mut raw = [0; 32];
+        for (place, byte) in raw.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(self.0.get(2 * place..2 * place + 2)?, 16).ok()?;
+        }
+        Some(raw)
+    }
+
+    /// Reads what a person typed: 64 hexadecimal digits, any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        let valid = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        valid.then_some(Self(text))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Enough of it to tell two apart on a screen.
+    pub fn short(&self) -> &str {
+        self.0.get(..12).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_what_sha256sum_prints() {
+        assert_eq!(
+            Digest::of("").as_str(),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        let one: [&[u8]; 2] = [b"ab", b"c"];
+        let other: [&[u8]; 2] = [b"a", b"bc"];
+        assert_ne!(Digest::of_parts(one), Digest::of_parts(other));
+    }
+
+    #[test]
+    fn only_64_hexadecimal_digits_are_a_digest() {
+        assert!(Digest::parse(&"A".repeat(64)).is_some());
+        assert!(Digest::parse(&"a".repeat(63)).is_none());
+        assert!(Digest::parse(&"g".repeat(64)).is_none());
+    }
+}

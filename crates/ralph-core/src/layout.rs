@@ -1,0 +1,157 @@
+//! The layouts of a repo that ralph understands, as data: where the config and the task are, what the exported state is
+//! called, which words the agent is told, which clock runs. A rule never asks for a layout by name.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    Native,
+    Trellis,
+    Ideal,
+}
+
+/// Everything in which one layout differs from another.
+#[derive(Debug)]
+pub struct LayoutData {
+    pub name: &'static str,
+    /// The config file, from the repo root.
+    pub config: &'static str,
+    /// The folder that marks a repo of this layout even where the config file is missing.
+    pub folder: Option<&'static str>,
+    pub current_task: Option<&'static str>,
+    pub no_task: NoTask,
+    /// The state shown in the repo.
+    pub export: Option<&'static str>,
+    /// How much of a gate's output the agent is shown, in characters.
+    pub excerpt: usize,
+    pub clocks: Clocks,
+    pub phrases: Phrases,
+}
+
+/// What a stop means while no task is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTask {
+    /// The layout has no tasks.
+    Nothing,
+    LetThrough,
+    /// The stop is judged under this name.
+    Named(&'static str),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// A state whose last activity is older than this is a fresh start.
+    pub stale_after: Option<Duration>,
+    /// A failing loop older than this is let go.
+    pub clock: Option<Duration>,
+}
+
+/// Sentences that users of a layout look for; `{n}`, `{max}` and `{minutes}` are filled in.
+#[derive(Debug)]
+pub struct Phrases {
+    pub failed: &'static str,
+    pub exhausted: &'static str,
+    pub out_of_time: &'static str,
+    pub passed: &'static str,
+}
+
+const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
+const PASSED: &str = "Verification passed: All verify commands passed";
+const OUT_OF_TIME: &str = "Timeout ({minutes} min) exceeded";
+
+const NATIVE: LayoutData = LayoutData {
+    name: "native",
+    config: "ralph.yaml",
+    folder: None,
+    current_task: None,
+    no_task: NoTask::Nothing,
+    export: None,
+    excerpt: 2000,
+    clocks: Clocks { stale_after: Some(HALF_AN_HOUR), clock: None },
+    phrases: Phrases {
+        failed: "Verification failed (iteration {n}/{max})",
+        exhausted: "Max iterations reached ({n}/{max})",
+        out_of_time: OUT_OF_TIME,
+        passed: PASSED,
+    },
+};
+
+const TRELLIS: LayoutData = LayoutData {
+    name: "trellis",
+    config: ".trellis/worktree.yaml",
+    folder: Some(".trellis"),
+    current_task: Some(".trellis/.current-task"),
+    no_task: NoTask::LetThrough,
+    export: Some(".trellis/.ralph-state.json"),
+    excerpt: 500,
+    ..NATIVE
+};
+
+const IDEAL: LayoutData = LayoutData {
+    name: "ideal",
+    config: ".ideal/worktree.yaml",
+    folder: Some(".ideal"),
+    current_task: Some(".ideal/.current-task"),
+    no_task: NoTask::Named("unknown"),
+    export: Some(".ideal/.verify-state.json"),
+    excerpt: 500,
+    clocks: Clocks { stale_after: None, clock: Some(HALF_AN_HOUR) },
+    phrases: Phrases {
+        failed: "Verification failed (iteration {n})",
+        exhausted: "Max iterations ({max}) reached",
+        out_of_time: OUT_OF_TIME,
+        passed: PASSED,
+    },
+};
+
+impl Layout {
+    /// In the order in which they win where a repo has several.
+    pub const ALL: [Self; 3] = [Self::Native, Self::Trellis, Self::Ideal];
+
+    pub fn data(self) -> &'static LayoutData {
+        match self {
+            Self::Native => &NATIVE,
+            Self::Trellis => &TRELLIS,
+            Self::Ideal => &IDEAL,
+        }
+    }
+}
+
+/// The current task as the layout's pointer file names it: one line, slashes, no leading `./`, `tasks/…` below
+/// `.trellis`. An empty file is no task.
+pub fn normalise_task(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?.replace('\\', "/");
+    let mut task = line.as_str();
+    while let Some(rest) = task.strip_prefix("./") {
+        task = rest.trim_start_matches('/');
+    }
+    let task = task.trim_end_matches('/');
+    if task.is_empty() {
+        return None;
+    }
+    if task.starts_with("tasks/") { Some(format!(".trellis/{task}")) } else { Some(task.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_pointer_is_one_path_however_it_was_written() {
+        let table = [
+            (".trellis/tasks/01-31-add-login\n", Some(".trellis/tasks/01-31-add-login")),
+            ("tasks/01-31-add-login", Some(".trellis/tasks/01-31-add-login")),
+            ("./tasks/a/", Some(".trellis/tasks/a")),
+            (".\\.trellis\\tasks\\a\r\n", Some(".trellis/tasks/a")),
+            ("  iteration-3 \nsecond line", Some("iteration-3")),
+            ("\n\n", None),
+            ("./", None),
+        ];
+        for (text, task) in table {
+            assert_eq!(normalise_task(text).as_deref(), task, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Completion markers: what a repo without gates may ask an agent to state. A marker is a claim, never a verdict.
+
+use serde::Deserialize;
+
+/// One marker that stands for all of them.
+pub const ALL_CHECKS: &str = "ALL_CHECKS_FINISH";
+
+/// The markers that a task's `check.jsonl` asks for: each line's `reason`, upper case, spaces to underscores, with
+/// `_FINISH`; no repeats; lines that cannot be read are skipped.
+pub fn expected(check_jsonl: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        reason: Option<String>,
+    }
+    let mut markers: Vec<String> = Vec::new();
+    for line in check_jsonl.lines() {
+        let Ok(Line { reason: Some(reason) }) = serde_json::from_str(line) else { continue };
+        let name = reason.split_whitespace().collect::<Vec<_>>().join("_").to_uppercase();
+        let marker = format!("{name}_FINISH");
+        if !name.is_empty() && !markers.contains(&marker) {
+            markers.push(marker);
+        }
+    }
+    markers
+}
+
+/// The markers that a message does not state.
+pub fn missing(expected: &[String], message: &str) -> Vec<String> {
+    let stated: Vec<&str> = statements(message).collect();
+    if stated.contains(&ALL_CHECKS) {
+        return Vec::new();
+    }
+    expected.iter().filter(|marker| !stated.contains(&marker.as_str())).cloned().collect()
+}
+
+/// Lines that are a statement of their own, outside code blocks and quotes: the bare text of a line or of a list item,
+/// without emphasis.
+fn statements(message: &str) -> impl Iterator<Item = &str> {
+    let mut fence: Option<&str> = None;
+    message.lines().filter_map(move |line| {
+        let trimmed = line.trim();
+        if let Some(mark) = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark)) {
+            match fence {
+                None => fence = Some(mark),
+                Some(open) if open == mark => fence = None,
+                Some(_) => {}
+            }
+            return None;
+        }
+        let indented_code = line.starts_with("    ") || line.starts_with('\t');
+        if fence.is_some() || indented_code || trimmed.starts_with('>') {
+            return None;
+        }
+        Some(bare(trimmed))
+    })
+}
+
+fn bare(line: &str) -> &str {
+    let item = ["- [x] ", "- [X] ", "- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark));
+    let item = item.or_else(|| numbered_item(line)).unwrap_or(line).trim();
+    item.trim_start_matches("**").trim_end_matches("**").trim_matches('`')
+}
+
+fn numbered_item(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() == line.len() {
+        return None;
+    }
+    rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn markers_come_from_the_reasons_once_each() {
+        let text = "{\"file\":\"a\",\"reason\":\"typecheck\"}\nnot json\n{\"file\":\"b\"}\n\
+                    {\"reason\":\"Backend guidelines\"}\n{\"reason\":\"typecheck\"}\n{\"reason\":\"  \"}\n[1]\n{\"reason\":7}\n";
+        assert_eq!(expected(text), ["TYPECHECK_FINISH", "BACKEND_GUIDELINES_FINISH"]);
+    }
+
+    #[test]
+    fn a_marker_counts_only_as_a_statement_of_its_own() {
+        let table = [
+            ("LINT_FINISH", true),
+            ("All ran.\n\nLINT_FINISH\n", true),
+            ("- LINT_FINISH", true),
+            ("* **LINT_FINISH**", true),
+            ("1. `LINT_FINISH`", true),
+            ("- [x] LINT_FINISH", true),
+            ("ALL_CHECKS_FINISH", true),
+            ("I did NOT run it so I will not output LINT_FINISH", false),
+            ("LINT_FINISH will follow", false),
+            ("```\nLINT_FINISH\n```", false),
+            ("~~~\nLINT_FINISH\n~~~", false),
+            ("```\n~~~\nLINT_FINISH\n```", false),
+            ("    LINT_FINISH", false),
+            ("> LINT_FINISH", false),
+            ("- [ ] LINT_FINISH", false),
+            ("LINT_FINISHED", false),
+            ("lint_finish", false),
+            ("", false),
+        ];
+        for (message, states) in table {
+            assert_eq!(missing(&["LINT_FINISH".into()], message).is_empty(), states, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn every_marker_must_be_stated() {
+        let expected = ["A_FINISH".to_owned(), "B_FINISH".to_owned()];
+        assert_eq!(missing(&expected, "A_FINISH"), ["B_FINISH"]);
+        assert!(missing(&expected, "A_FINISH\nB_FINISH").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_marker_inside_a_sentence_never_counts(before in "[a-z][a-z ,]{0,20}", after in "[ ,a-z]{0,20}[a-z]") {
+            let message = format!("{before} LINT_FINISH {after}");
+            prop_assert!(!missing(&["LINT_FINISH".into()], &message).is_empty());
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,200}") {
+            let _markers = expected(&text);
+            let _missing = missing(&["A_FINISH".into()], &text);
+        }
+    }
+}

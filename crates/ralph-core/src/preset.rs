@@ -1,0 +1,103 @@
+//! The five systems that ralph stands in for are rows of one table, not five code paths.
+//!
+//! A row says who is held, which checks make it done, and what it may use up. The engine reads the row and never asks
+//! which one it is.
+
+use crate::budget::{Attempts, OnExhausted};
+
+/// A condition of being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Every required gate passes on the tree as it is.
+    Gates,
+    /// The completion markers of the task, where there is no gate.
+    MarkersWithoutGates,
+    Promise,
+    TaskList,
+    PullRequest,
+    CiAndMerge,
+}
+
+/// Who is trying to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    SubAgent,
+    Session,
+    SessionOrDriver,
+    Driver,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Preset {
+    pub name: &'static str,
+    pub holds: Holds,
+    pub done_when: &'static [Check],
+    pub attempts: Attempts,
+    pub errors: u32,
+    /// Equal stops in a row without any change; none: not looked at.
+    pub no_progress: Option<u32>,
+    pub on_exhausted: OnExhausted,
+}
+
+pub const CHECK: Preset = Preset {
+    name: "check",
+    holds: Holds::SubAgent,
+    done_when: &[Check::Gates, Check::MarkersWithoutGates],
+    attempts: Attempts::AtMost(5),
+    errors: 3,
+    no_progress: None,
+    on_exhausted: OnExhausted::Release,
+};
+
+pub const SESSION: Preset = Preset {
+    name: "session",
+    holds: Holds::Session,
+    done_when: &[Check::Promise, Check::Gates],
+    attempts: Attempts::Unlimited,
+    errors: 3,
+    no_progress: Some(3),
+    on_exhausted: OnExhausted::Pause,
+};
+
+pub const TASKS: Preset = Preset {
+    name: "tasks",
+    holds: Holds::Session,
+    done_when: &[Check::TaskList, Check::Promise, Check::Gates],
+    // Its budget of 100 is counted in agent calls, not in attempts.
+    attempts: Attempts::Unlimited,
+    errors: 3,
+    no_progress: None,
+    on_exhausted: OnExhausted::Pause,
+};
+
+pub const PRE_PR: Preset = Preset {
+    name: "pre-pr",
+    holds: Holds::SessionOrDriver,
+    done_when: &[Check::Gates, Check::PullRequest],
+    attempts: Attempts::Unlimited,
+    errors: 3,
+    no_progress: Some(3),
+    on_exhausted: OnExhausted::Pause,
+};
+
+pub const POST_PR: Preset = Preset {
+    name: "post-pr",
+    holds: Holds::SessionOrDriver,
+    done_when: &[Check::Gates, Check::PullRequest, Check::CiAndMerge, Check::Promise],
+    attempts: Attempts::Unlimited,
+    errors: 3,
+    no_progress: Some(3),
+    on_exhausted: OnExhausted::Pause,
+};
+
+pub const DRIVE: Preset = Preset {
+    name: "drive",
+    holds: Holds::Driver,
+    done_when: &[Check::Gates],
+    attempts: Attempts::AtMost(15),
+    errors: 3,
+    no_progress: Some(3),
+    on_exhausted: OnExhausted::Fail,
+};
+
+pub const ALL: [&Preset; 6] = [&CHECK, &SESSION, &TASKS, &PRE_PR, &POST_PR, &DRIVE];

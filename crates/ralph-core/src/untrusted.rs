@@ -1,0 +1,312 @@
+//! Text that somebody else wrote (a gate's output, an agent's name) on its way to a terminal or a model: escapes and
+//! control tokens are taken out, secrets blotted out. Nothing is ever read back from it.
+
+/// Values that must not be shown, each in the encodings in which they turn up.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets(Vec<String>);
+
+/// Shorter values than this are words, not secrets: blotting `true` out of every log helps nobody.
+const SHORTEST_SECRET: usize = 8;
+
+const BLOT: &str = "[redacted]";
+
+impl Secrets {
+    /// Picks the secret-looking ones among variables by their names.
+    pub fn from_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut values: Vec<String> = variables
+            .into_iter()
+            .filter(|(name, value)| names_a_secret(name) && value.len() >= SHORTEST_SECRET)
+            .flat_map(|(_, value)| [value.to_owned(), base64(value.as_bytes()), percent(value)])
+            .collect();
+        // The longest first, so that one which holds another is blotted out whole.
+        values.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
+        values.dedup();
+        Self(values)
+    }
+
+    fn blot_out(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for value in &self.0 {
+            if text.contains(value.as_str()) {
+                text = text.replace(value.as_str(), BLOT);
+            }
+        }
+        text
+    }
+}
+
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL"].iter().any(|word| name.contains(word))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..=group.len() {
+            text.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]));
+        }
+    }
+    text
+}
+
+fn percent(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// Bytes of any kind to text that is safe to show: valid, without escapes, without secrets.
+pub fn clean(bytes: &[u8], secrets: &Secrets) -> String {
+    let plain = without_escapes(&String::from_utf8_lossy(bytes));
+    blot_out_known_keys(&secrets.blot_out(&plain))
+}
+
+/// The same for text that goes to a model: what could be taken for our own words or the client's is defused.
+pub fn clean_for_agent(bytes: &[u8], secrets: &Secrets) -> String {
+    defuse(&clean(bytes, secrets))
+}
+
+/// Takes out terminal escapes, control characters, and characters that hide or reorder text. Of a line that was
+/// overwritten with carriage returns the last state stays, as on the terminal.
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut line_start = 0;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => skip_escape(&mut chars),
+            '\u{9b}' => skip_until_final(&mut chars),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
+            '\n' => {
+                plain.push('\n');
+                line_start = plain.len();
+            }
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' => plain.truncate(line_start),
+            '\t' => plain.push('\t'),
+            c if c.is_control() || hides_or_reorders(c) => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn skip_escape(chars: &mut Chars<'_>) {
+    match chars.next() {
+        Some('[') => skip_until_final(chars),
+        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(chars),
+        Some(' '..='/') => drop(chars.next()),
+        _ => {}
+    }
+}
+
+/// A control sequence ends with a character from `@` to `~`.
+fn skip_until_final(chars: &mut Chars<'_>) {
+    while let Some(&c) = chars.peek() {
+        if c == '\n' || c == '\u{1b}' {
+            return;
+        }
+        chars.next();
+        if ('@'..='~').contains(&c) {
+            return;
+        }
+    }
+}
+
+/// An operating-system command and its like end with BEL or ST. An unfinished one ends with its line: it must not eat
+/// the rest of the output.
+fn skip_string(chars: &mut Chars<'_>) {
+    while let Some(&c) = chars.peek() {
+        if c == '\n' {
+            return;
+        }
+        chars.next();
+        match c {
+            '\u{07}' | '\u{9c}' => return,
+            '\u{1b}' if chars.peek() == Some(&'\\') => {
+                chars.next();
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn hides_or_reorders(c: char) -> bool {
+    matches!(c,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Keys that can be told by their look, whoever put them there.
+fn blot_out_known_keys(text: &str) -> String {
+    const PREFIXES: [(&str, usize); 13] = [
+        ("sk-", 20),
+        ("ghp_", 20),
+        ("gho_", 20),
+        ("ghs_", 20),
+        ("github_pat_", 30),
+        ("glpat-", 16),
+        ("xoxb-", 16),
+        ("xoxp-", 16),
+        ("AKIA", 20),
+        ("ASIA", 20),
+        ("AIza", 35),
+        ("npm_", 30),
+        ("eyJ", 40),
+    ];
+    let key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let looks_like_one =
+        |word: &str| PREFIXES.iter().any(|(prefix, least)| word.starts_with(prefix) && word.len() >= *least);
+    let mut blotted = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(key_char) {
+        blotted.push_str(&rest[..start]);
+        let word_end = rest[start..].find(|c| !key_char(c)).map_or(rest.len(), |end| start + end);
+        let word = &rest[start..word_end];
+        blotted.push_str(if looks_like_one(word) { BLOT } else { word });
+        rest = &rest[word_end..];
+    }
+    blotted.push_str(rest);
+    blot_out_private_keys(&blotted)
+}
+
+fn blot_out_private_keys(text: &str) -> String {
+    if !text.contains("PRIVATE KEY-----") {
+        return text.to_owned();
+    }
+    let mut inside = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let begins = line.contains("-----BEGIN") && line.contains("PRIVATE KEY-----");
+        if begins {
+            lines.push(BLOT);
+        }
+        inside |= begins;
+        if !inside {
+            lines.push(line);
+        }
+        inside &= !(line.contains("-----END") && line.contains("PRIVATE KEY-----"));
+    }
+    lines.join("\n")
+}
+
+/// Tags by which a client or we ourselves speak to the model: inside somebody else's text they lose their brackets.
+fn defuse(text: &str) -> String {
+    const TAGS: [&str; 8] = [
+        "promise",
+        "blocked",
+        "system-reminder",
+        "task-notification",
+        "hook_prompt",
+        "system",
+        "untrusted-output",
+        "command-name",
+    ];
+    let mut defused = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        defused.push_str(&rest[..at]);
+        let after = rest[at + 1..].trim_start_matches([' ', '/']);
+        let is_tag = TAGS.iter().any(|tag| {
+            let head = after.get(..tag.len());
+            head.is_some_and(|head| head.eq_ignore_ascii_case(tag))
+                && !after[tag.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        });
+        defused.push(if is_tag { '‹' } else { '<' });
+        rest = &rest[at + 1..];
+    }
+    defused.push_str(rest);
+    defused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cleaned(bytes: &[u8]) -> String {
+        clean_for_agent(bytes, &Secrets::default())
+    }
+
+    #[test]
+    fn terminal_escapes_are_taken_out() {
+        let table: [(&[u8], &str); 10] = [
+            (b"\x1b[31mred\x1b[0m", "red"),
+            (b"\x1b]0;title\x07text", "text"),
+            (b"\x1b]52;c;ZXZpbA==\x1b\\text", "text"),
+            (b"\x1b]8;;http://x\x07link\x1b]8;;\x07", "link"),
+            (b"\x1bPq#0\x1b\\sixel", "sixel"),
+            (b"\x1b]never ends\nnext line", "\nnext line"),
+            (b"10%\r50%\r100%\ndone", "100%\ndone"),
+            (b"dos line\r\nnext", "dos line\nnext"),
+            ("\u{9b}31mc1".as_bytes(), "c1"),
+            ("a\u{202e}b\u{200b}c".as_bytes(), "abc"),
+        ];
+        for (bytes, plain) in table {
+            assert_eq!(cleaned(bytes), plain);
+        }
+    }
+
+    #[test]
+    fn words_that_steer_a_model_lose_their_brackets() {
+        let text = b"<promise>DONE</promise> < /system-reminder> <SYSTEM> a < b <promised> Vec<String>";
+        assert_eq!(
+            cleaned(text),
+            "\u{2039}promise>DONE\u{2039}/promise> \u{2039} /system-reminder> \u{2039}SYSTEM> a < b <promised> Vec<String>"
+        );
+    }
+
+    #[test]
+    fn secrets_are_blotted_out_in_every_encoding() {
+        let secrets = Secrets::from_variables([
+            ("MY_API_KEY", "p@ss/word-12345"),
+            ("SHORT_KEY", "abc"),
+            ("HOME", "/home/user"),
+        ]);
+        let text = format!(
+            "plain p@ss/word-12345 base64 {} url p%40ss%2Fword-12345 abc /home/user",
+            base64(b"p@ss/word-12345")
+        );
+        assert_eq!(
+            clean(text.as_bytes(), &secrets),
+            "plain [redacted] base64 [redacted] url [redacted] abc /home/user"
+        );
+    }
+
+    #[test]
+    fn keys_are_told_by_their_look() {
+        let text = "token=ghp_0123456789abcdefghij, AKIA0123456789ABCDEF and skip sk-short ok";
+        assert_eq!(
+            clean(text.as_bytes(), &Secrets::default()),
+            "token=[redacted], [redacted] and skip sk-short ok"
+        );
+        let pem = "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb";
+        assert_eq!(clean(pem.as_bytes(), &Secrets::default()), "a\n[redacted]\nb");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_text_that_no_terminal_obeys(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let text = cleaned(&bytes);
+            let harmless = |c: char| c == '\n' || c == '\t' || !(c.is_control() || hides_or_reorders(c));
+            prop_assert!(text.chars().all(harmless));
+            prop_assert_eq!(cleaned(text.as_bytes()), text.clone());
+        }
+
+        #[test]
+        fn a_secret_never_shows(before in ".{0,20}", after in ".{0,20}", secret in "[a-zA-Z0-9+/=_-]{12,30}") {
+            let secrets = Secrets::from_variables([("A_TOKEN", secret.as_str())]);
+            let text = format!("{before}{secret}{after}");
+            prop_assert!(!clean(text.as_bytes(), &secrets).contains(&secret));
+        }
+    }
+}

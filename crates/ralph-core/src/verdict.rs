@@ -1,0 +1,148 @@
+//! How a stop or a loop ends, as codes that machines decide by. Sentences for people are made from these.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Problem;
+use crate::id::GateName;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every required gate passed on this very tree, and we saw it.
+    Verified,
+    /// There is no gate; the agent says it is done. Shown as unverified.
+    Claimed,
+    Held,
+    Waiting,
+    Paused,
+    /// Let go at a limit, unverified.
+    Released,
+    Failed,
+    Stuck,
+    /// Let go at a limit while the gate definition was not the accepted one.
+    Tampered,
+    Cancelled,
+    NeedsHuman,
+}
+
+impl Verdict {
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Claimed => "claimed",
+            Self::Held => "held",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Released => "released",
+            Self::Failed => "failed",
+            Self::Stuck => "stuck",
+            Self::Tampered => "tampered",
+            Self::Cancelled => "cancelled",
+            Self::NeedsHuman => "needs_human",
+        }
+    }
+
+    /// A loop with this verdict is over; its subject's next stop begins a new one.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Held | Self::Waiting | Self::Paused => false,
+            Self::Verified
+            | Self::Claimed
+            | Self::Released
+            | Self::Failed
+            | Self::Stuck
+            | Self::Tampered
+            | Self::Cancelled
+            | Self::NeedsHuman => true,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// Why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum Reason {
+    AllGatesPassed,
+    AllMarkersStated,
+    GatesFailed {
+        gates: Vec<GateName>,
+    },
+    /// A gate kept changing the tree that it judged.
+    TreeNeverSettled {
+        files: Vec<String>,
+    },
+    MarkersMissing {
+        markers: Vec<String>,
+    },
+    /// The gates passed, but the definition in the repo is not the one a person accepted.
+    DefinitionChanged,
+    DefinitionRevoked,
+    CannotTell {
+        trouble: Trouble,
+    },
+}
+
+impl Reason {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::AllGatesPassed => "all_gates_passed",
+            Self::AllMarkersStated => "all_markers_stated",
+            Self::GatesFailed { .. } => "gates_failed",
+            Self::TreeNeverSettled { .. } => "tree_never_settled",
+            Self::MarkersMissing { .. } => "markers_missing",
+            Self::DefinitionChanged => "definition_changed",
+            Self::DefinitionRevoked => "definition_revoked",
+            Self::CannotTell { .. } => "cannot_tell",
+        }
+    }
+}
+
+/// What keeps us from telling. It is never the agent's work that is at fault here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "trouble", rename_all = "snake_case")]
+pub enum Trouble {
+    #[error("`{file}` cannot be read: {problem}")]
+    Config { file: String, problem: Problem },
+    #[error("gate `{gate}` could not start: {why}")]
+    GateCouldNotStart { gate: GateName, why: String },
+    #[error("the gates did not fit before the hook's deadline; not finished: {}", names(.gates))]
+    Deadline { gates: Vec<GateName> },
+    #[error("the work tree cannot be read: {why}")]
+    Tree { why: String },
+    #[error("{why}")]
+    Busy { why: String },
+    #[error("gate `{gate}` passed, but there is no receipt of it for this tree")]
+    NoReceipt { gate: GateName },
+}
+
+fn names(gates: &[GateName]) -> String {
+    gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Which limit let a failing loop go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+pub enum LimitHit {
+    Attempts { most: u32 },
+    Clock { after: Duration },
+    Errors { in_a_row: u32 },
+}
+
+impl LimitHit {
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Attempts { .. } => "max_iterations_reached",
+            Self::Clock { .. } => "timeout_exceeded",
+            Self::Errors { .. } => "errors_in_a_row",
+        }
+    }
+}

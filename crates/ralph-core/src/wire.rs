@@ -1,0 +1,48 @@
+//! One vocabulary for every agent client: what a hook call says, what a hook may answer. Each client's dialect is one file.
+
+use crate::id::{AgentId, SessionId};
+
+pub mod claude;
+
+/// One hook call, as far as anybody here needs it. The client's own `stop_hook_active` is not in it on purpose: a hook
+/// that lets go on it retries exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookCall {
+    pub event: HookEvent,
+    pub session: Option<SessionId>,
+    pub cwd: Option<String>,
+    pub agent: Option<AgentId>,
+    /// The name of the sub-agent; empty where the client compacts.
+    pub agent_type: Option<String>,
+    pub last_message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookEvent {
+    SubagentStop,
+    Stop,
+    UserPromptSubmit,
+    PostToolUse,
+    /// Any event nobody here does anything about.
+    Other(String),
+}
+
+/// A hook input that cannot be read. Never a reason to hold anybody.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("the hook input is empty")]
+    Empty,
+    #[error("the hook input is not the JSON object of a hook: {0}")]
+    NotAHookInput(String),
+}
+
+/// What we answer, before it is put into a client's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookReply {
+    /// Let it stop; say nothing.
+    Silent,
+    /// Let it go on as it was; tell somebody something where the event can.
+    Tell { person: Option<String>, agent: Option<String> },
+    /// Hold it.
+    Block { reason: String, detail: String },
+}

@@ -1,0 +1,106 @@
+//! The dialect against recorded inputs of the real client, and the exact bytes of the answers.
+
+use serde_json::{Value, json};
+
+use super::*;
+use proptest::prelude::*;
+
+const SUBAGENT_STOP: &[u8] = include_bytes!("../../../fixtures/claude/subagent_stop.first.json");
+const COMPACTION: &[u8] = include_bytes!("../../../fixtures/claude/subagent_stop.compaction.json");
+
+#[test]
+fn the_sub_agents_name_is_read_from_the_real_payload() {
+    let call = parse(SUBAGENT_STOP).expect("a recorded input");
+    assert_eq!(call.event, HookEvent::SubagentStop);
+    assert_eq!(call.agent_type.as_deref(), Some("general-purpose"));
+    assert_eq!(call.agent.expect("an id").as_str(), "a0000000000000001");
+    assert_eq!(call.last_message, "Sub answer one.");
+    assert_eq!(call.cwd.as_deref(), Some("/project"));
+}
+
+#[test]
+fn a_field_called_subagent_type_means_nothing() {
+    let call = parse(br#"{"hook_event_name":"SubagentStop","subagent_type":"check","agent_output":"x"}"#)
+        .expect("JSON");
+    assert_eq!(call.agent_type, None);
+}
+
+#[test]
+fn a_compaction_has_an_empty_agent_type() {
+    assert_eq!(parse(COMPACTION).expect("a recorded input").agent_type.as_deref(), Some(""));
+}
+
+#[test]
+fn every_recorded_event_is_understood_or_none_of_our_business() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/claude");
+    let mut seen = 0;
+    for entry in walk(folder) {
+        let call = parse(&entry).expect("a recorded input");
+        assert!(call.session.is_some());
+        seen += 1;
+    }
+    assert_eq!(seen, 29);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test reads its fixtures")]
+fn walk(folder: &str) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(folder).expect("the fixtures");
+    entries.map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a file")).collect()
+}
+
+#[test]
+fn unreadable_input_is_an_error_not_a_panic() {
+    assert_eq!(parse(b""), Err(Unreadable::Empty));
+    assert_eq!(parse(b" \n"), Err(Unreadable::Empty));
+    for bytes in [&b"{"[..], b"[]", b"null", b"{}", br#"{"hook_event_name":7}"#, b"\xff\xfe"] {
+        assert!(matches!(parse(bytes), Err(Unreadable::NotAHookInput(_))), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_block_is_exactly_what_the_client_takes() {
+    let reply = HookReply::Block { reason: "one line".into(), detail: "all of it".into() };
+    let bytes = render(&reply, &HookEvent::SubagentStop);
+    assert_eq!(
+        String::from_utf8(bytes).expect("text"),
+        "{\"decision\":\"block\",\"hookSpecificOutput\":{\"additionalContext\":\"all of it\",\
+         \"hookEventName\":\"SubagentStop\"},\"reason\":\"one line\"}\n"
+    );
+}
+
+#[test]
+fn letting_go_says_nothing_or_a_message_and_never_allow() {
+    assert!(render(&HookReply::Silent, &HookEvent::SubagentStop).is_empty());
+    let reply = HookReply::Tell { person: Some("p".into()), agent: Some("a".into()) };
+    let on = |event| serde_json::from_slice::<Value>(&render(&reply, &event)).expect("one JSON object");
+    // Context on a stop event would hold the agent.
+    assert_eq!(on(HookEvent::Stop), json!({"systemMessage": "p"}));
+    assert_eq!(
+        on(HookEvent::UserPromptSubmit),
+        json!({"systemMessage": "p", "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "a"}})
+    );
+}
+
+#[test]
+fn context_stays_below_what_the_client_shows_whole() {
+    let reply = HookReply::Block { reason: "r".into(), detail: "é".repeat(20_000) };
+    let value: Value = serde_json::from_slice(&render(&reply, &HookEvent::Stop)).expect("JSON");
+    let context = value["hookSpecificOutput"]["additionalContext"].as_str().expect("text");
+    assert!(context.chars().count() <= MOST_CONTEXT);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _call = parse(&bytes);
+    }
+
+    #[test]
+    fn any_reason_becomes_one_json_object_with_one_decision(reason in ".{1,80}", detail in ".{0,300}") {
+        let reply = HookReply::Block { reason: reason.clone(), detail };
+        let bytes = render(&reply, &HookEvent::SubagentStop);
+        let value: Value = serde_json::from_slice(&bytes).expect("JSON");
+        prop_assert_eq!(&value["decision"], "block");
+        prop_assert_eq!(value["reason"].as_str(), Some(reason.as_str()));
+    }
+}

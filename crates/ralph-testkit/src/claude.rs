@@ -1,0 +1,351 @@
+//! The real Claude Code, installed once and run hermetically against a [`ScriptedModel`].
+//!
+//! It exists because our contract with the client is what the client does, not what its documentation says: a hook
+//! is only proven when the real program has called it and the model has been told what it answered.
+//!
+//! Promises: one pinned version; the client sees an empty environment plus a short list of variables, a home
+//! directory of its own and a key that is no key; every run ends at its time-out, with its whole process group.
+
+mod install;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use self::install::InstallError;
+use crate::bounded;
+use crate::model::ScriptedModel;
+
+/// The one version the real-client tests speak of.
+pub const CLAUDE_CODE_VERSION: &str = "2.1.325";
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
+const DEFAULT_MAX_TURNS: &str = "40";
+
+/// Whether `RALPH_E2E=off` asks to leave the real-client tests out. Who leaves one out must say so, see
+/// [`Claude::for_test`].
+pub fn e2e_switched_off() -> bool {
+    env::var_os("RALPH_E2E").is_some_and(|value| value == "off")
+}
+
+/// The installed client, known to start.
+#[derive(Debug, Clone)]
+pub struct Claude {
+    program: PathBuf,
+}
+
+impl Claude {
+    /// The pinned version, installed with npm into a cache folder if it is not there yet. The folder is
+    /// `claude-code-VERSION` in `$RALPH_E2E_CACHE`, else `$XDG_CACHE_HOME/ralph-testkit`, else
+    /// `$HOME/.cache/ralph-testkit`. Processes that need it at the same time install it once.
+    pub fn installed() -> Result<Self, InstallError> {
+        install::installed().map(|program| Self { program })
+    }
+
+    /// The client for the test `test`, or `None` when the real-client tests are switched off, which is said on stderr.
+    ///
+    /// # Panics
+    ///
+    /// When the client is wanted and cannot be had: a test that cannot run has not passed.
+    #[track_caller]
+    pub fn for_test(test: &str) -> Option<Self> {
+        if e2e_switched_off() {
+            // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
+            writeln!(io::stderr(), "left out, because RALPH_E2E=off: {test}").ok();
+            return None;
+        }
+        match Self::installed() {
+            Ok(claude) => Some(claude),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A run with `project` as its working directory.
+    pub fn run_in(&self, project: impl Into<PathBuf>) -> ClaudeRun {
+        ClaudeRun::new(self, project)
+    }
+}
+
+/// One headless run of the client, to be described and then [`run`](Self::run).
+#[derive(Debug)]
+pub struct ClaudeRun {
+    program: PathBuf,
+    project: PathBuf,
+    home: Option<PathBuf>,
+    prompt: String,
+    settings: Option<Value>,
+    env: BTreeMap<OsString, OsString>,
+    args: Vec<OsString>,
+    timeout: Duration,
+}
+
+impl ClaudeRun {
+    pub fn new(claude: &Claude, project: impl Into<PathBuf>) -> Self {
+        Self {
+            program: claude.program.clone(),
+            project: project.into(),
+            home: None,
+            prompt: "Do the work.".into(),
+            settings: None,
+            env: BTreeMap::new(),
+            args: Vec::new(),
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// A home directory that is kept, for a test that looks into it or continues the session. Without it the run has
+    /// a temporary one.
+    #[must_use]
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    #[must_use]
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// Written to `.claude/settings.json` of the project when the run starts, over what is there.
+    #[must_use]
+    pub fn settings(mut self, settings: Value) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
+    /// Sets a variable of the client, and so of its hooks. Wins over the hermetic ones, `PATH` among them.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Defines sub-agents for this run: `{"name": {"description": …, "prompt": …, "tools": […]}}`.
+    #[must_use]
+    pub fn agents(self, agents: &Value) -> Self {
+        self.arg("--agents").arg(agents.to_string())
+    }
+
+    #[must_use]
+    pub fn plugin_dir(self, dir: impl Into<OsString>) -> Self {
+        self.arg("--plugin-dir").arg(dir)
+    }
+
+    /// The tools that need no permission, for example `"Bash Agent"`. The way to let the client act: it refuses to
+    /// skip its permissions when it runs as root.
+    #[must_use]
+    pub fn allow_tools(self, tools: &str) -> Self {
+        self.arg("--allowedTools").arg(tools)
+    }
+
+    /// Runs the client against `model` until it ends or the time-out is over.
+    ///
+    /// # Panics
+    ///
+    /// When the client cannot be started at all; how it then behaves is told by the output.
+    #[track_caller]
+    pub fn run(self, model: &ScriptedModel) -> ClaudeOutput {
+        match self.try_run(model) {
+            Ok(output) => output,
+            Err(error) => {
+                panic!("cannot run {} in {}: {error}", self.program.display(), self.project.display())
+            }
+        }
+    }
+
+    fn try_run(&self, model: &ScriptedModel) -> io::Result<ClaudeOutput> {
+        self.write_settings()?;
+        let temporary = TempDir::with_prefix("ralph-e2e-home.")?;
+        let home = self.home.as_deref().unwrap_or(temporary.path());
+        let ended = bounded::run(&mut self.command(home, model), self.timeout)?;
+        Ok(ClaudeOutput {
+            exit: ended.status.code(),
+            timed_out: ended.timed_out,
+            took: ended.took,
+            rows: rows(&ended.stdout),
+            stderr: String::from_utf8_lossy(&ended.stderr).into_owned(),
+        })
+    }
+
+    fn write_settings(&self) -> io::Result<()> {
+        let Some(settings) = &self.settings else { return Ok(()) };
+        let folder = self.project.join(".claude");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("settings.json"), format!("{settings:#}\n"))
+    }
+
+    /// No network namespace holds the client to loopback, because the model lives in the test's own one. The
+    /// client's switches do: with them it speaks to its base URL and to nobody else.
+    fn command(&self, home: &Path, model: &ScriptedModel) -> Command {
+        let mut command = hermetic(&self.program, home);
+        command
+            .current_dir(&self.project)
+            .env("ANTHROPIC_API_KEY", "dummy")
+            .env("ANTHROPIC_BASE_URL", model.base_url())
+            .envs(&self.env)
+            .args([
+                "-p",
+                &self.prompt,
+                "--output-format",
+                "stream-json",
+                "--verbose",
+                "--include-hook-events",
+            ]);
+        if !self.args.iter().any(|arg| arg == "--max-turns") {
+            command.args(["--max-turns", DEFAULT_MAX_TURNS]);
+        }
+        command.args(&self.args);
+        command
+    }
+}
+
+/// The client with nothing of this machine's in its environment, and all that is not the model switched off.
+fn hermetic(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .env("PATH", PATH)
+        .env("HOME", home)
+        .env("LANG", "C.UTF-8")
+        .env("TERM", "dumb")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("DISABLE_TELEMETRY", "1")
+        .env("DISABLE_AUTOUPDATER", "1")
+        .env("DISABLE_ERROR_REPORTING", "1");
+    command
+}
+
+/// A line that is not JSON is kept as `{"unparsed": LINE}`: it is the one a failed test is about.
+fn rows(stdout: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(stdout);
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!({"unparsed": line}))).collect()
+}
+
+/// What the client did.
+#[derive(Debug)]
+pub struct ClaudeOutput {
+    /// `None` when it died by a signal.
+    pub exit: Option<i32>,
+    pub timed_out: bool,
+    pub took: Duration,
+    /// Its stream, one JSON object a line.
+    pub rows: Vec<Value>,
+    pub stderr: String,
+}
+
+impl ClaudeOutput {
+    /// The last `result`: one run can have several, a background sub-agent's end starts a turn of its own.
+    pub fn result(&self) -> Option<&Value> {
+        self.rows.iter().rev().find(|row| row["type"] == "result")
+    }
+
+    /// Whether `needle` is in any text of the stream, as text, not as escaped JSON.
+    pub fn said(&self, needle: &str) -> bool {
+        self.rows.iter().any(|row| any_text(row, &|text| text.contains(needle)))
+    }
+
+    /// The answers of the hooks of one event: `exit_code`, `stdout`, `stderr`, `outcome`.
+    pub fn hook_responses(&self, event: &str) -> Vec<&Value> {
+        let is_response = |row: &&Value| row["subtype"] == "hook_response" && row["hook_event"] == event;
+        self.rows.iter().filter(is_response).collect()
+    }
+
+    /// The run in lines a person can read, for the message of a failed test.
+    pub fn text_of_rows(&self) -> String {
+        self.rows.iter().filter_map(line_of_row).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn any_text(value: &Value, holds: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => holds(text),
+        Value::Array(values) => values.iter().any(|value| any_text(value, holds)),
+        Value::Object(fields) => fields.values().any(|value| any_text(value, holds)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn line_of_row(row: &Value) -> Option<String> {
+    let (kind, subtype) = (row["type"].as_str().unwrap_or("?"), row["subtype"].as_str().unwrap_or(""));
+    match (kind, subtype) {
+        ("system", "init" | "hook_started") => None,
+        ("system", "hook_response") => Some(format!(
+            "hook {}: exit {} {} {}",
+            row["hook_event"], row["exit_code"], row["stdout"], row["stderr"]
+        )),
+        ("assistant" | "user", _) => {
+            let who = if row["parent_tool_use_id"].is_string() { "sub-agent " } else { "" };
+            Some(format!("{who}{kind}: {}", row["message"]["content"]))
+        }
+        ("result", _) => Some(format!("result {subtype}: {} {}", row["terminal_reason"], row["result"])),
+        _ => Some(row.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(stdout: &str) -> ClaudeOutput {
+        let rows = rows(stdout.as_bytes());
+        ClaudeOutput { exit: Some(0), timed_out: false, took: Duration::ZERO, rows, stderr: String::new() }
+    }
+
+    #[test]
+    fn the_last_result_is_the_result() {
+        let output =
+            output("{\"type\":\"result\",\"result\":\"a\"}\n{\"type\":\"result\",\"result\":\"b\"}\n");
+        assert_eq!(output.result().unwrap()["result"], "b");
+    }
+
+    #[test]
+    fn what_was_said_is_found_as_text_at_any_depth() {
+        let output = output(r#"{"type":"user","message":{"content":[{"text":"say \"yes\"\nnow"}]}}"#);
+        assert!(output.said("say \"yes\"\nnow"));
+        assert!(!output.said("content"), "a key is not a thing said");
+    }
+
+    #[test]
+    fn a_line_that_is_not_json_is_kept() {
+        let output = output("oops\n\n{}\n");
+        assert_eq!(output.rows, [json!({"unparsed": "oops"}), json!({})]);
+    }
+
+    #[test]
+    fn hook_responses_are_those_of_the_event() {
+        let output = output(
+            "{\"subtype\":\"hook_response\",\"hook_event\":\"Stop\",\"exit_code\":2}\n\
+             {\"subtype\":\"hook_response\",\"hook_event\":\"SessionStart\"}\n\
+             {\"subtype\":\"hook_started\",\"hook_event\":\"Stop\"}\n",
+        );
+        assert_eq!(output.hook_responses("Stop").len(), 1);
+        assert_eq!(output.hook_responses("Stop")[0]["exit_code"], 2);
+    }
+}

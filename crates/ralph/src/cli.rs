@@ -1,0 +1,149 @@
+//! The commands for people and scripts: one definition for parsing, help and completion; one file per command.
+
+mod demo;
+mod log;
+mod place;
+mod reset;
+mod status;
+mod trust;
+mod verify;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::definition::SettingsError;
+use crate::engine::EngineError;
+use crate::{exit, ui};
+
+/// Holds a coding agent until its work is shown to be done.
+///
+/// ralph runs the project's own gates on the very tree the agent leaves, sends back what fails, and ends the loop only
+/// on evidence it made itself. `ralph demo` shows the whole story in seconds.
+#[derive(Parser)]
+#[command(name = "ralph", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "Exit codes of verify: 0 verified, 1 not verified, 2 usage or config error or no gates, \
+3 needs a person (untrusted), 130/143 interrupted.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the whole story in seconds, offline, in a temporary folder
+    Demo,
+    /// Run the gates on the tree as it is, and write receipts
+    Verify(verify::Arguments),
+    /// Show what is: gates, trust, loops
+    Status(status::Arguments),
+    /// Show what was: every event of a loop
+    Log(log::Arguments),
+    /// Start the count of a loop again
+    Reset(reset::Arguments),
+    /// Show and accept the gate definition of this repo
+    Trust(trust::Arguments),
+    /// Answer one hook event of an agent client (the client calls this)
+    Hook(HookArguments),
+}
+
+/// For help only: the fast door reads its few words itself.
+#[derive(clap::Args)]
+#[command(after_help = "Example, in .claude/settings.json under \"hooks\":\n  \
+\"SubagentStop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"ralph hook claude --deadline 570\", \"timeout\": 600}]}]")]
+struct HookArguments {
+    /// The client whose event it is: claude
+    client: String,
+    /// Answer within this time, which must be shorter than the client's own time-out [default: 570s]
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+    /// Time-out of gates that have none of their own [default: 120s]
+    #[arg(long, value_name = "TIME")]
+    gate_timeout: Option<String>,
+}
+
+pub(crate) fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    let done = match arguments.command {
+        Command::Demo => demo::run(),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Log(arguments) => log::run(&arguments),
+        Command::Reset(arguments) => reset::run(&arguments),
+        Command::Trust(arguments) => trust::run(&arguments),
+        Command::Hook(arguments) => return wrong_hook(&arguments),
+    };
+    done.unwrap_or_else(Failure::show)
+}
+
+/// Exit code 2 means "hold it" to a client, so a wrong call of the hook must not end with it.
+fn usage(error: &clap::Error) -> ExitCode {
+    let _reader_gone = error.print();
+    let is_hook = std::env::args_os().nth(1).is_some_and(|word| word == "hook");
+    match (error.use_stderr(), is_hook) {
+        (false, _) => ExitCode::SUCCESS,
+        (true, true) => ExitCode::from(exit::NOT_VERIFIED),
+        (true, false) => ExitCode::from(exit::USAGE),
+    }
+}
+
+fn wrong_hook(arguments: &HookArguments) -> ExitCode {
+    let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
+    let wrong_time = times.filter_map(|text| ralph_core::duration::parse(text).err()).next();
+    ui::error(
+        wrong_time.unwrap_or_else(|| format!("there is no client `{}`; there is: claude", arguments.client)),
+    );
+    ExitCode::from(exit::NOT_VERIFIED)
+}
+
+/// Why a command could not do its work: what, and how to mend it.
+#[derive(Debug)]
+struct Failure {
+    what: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    fn new(code: u8, what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, code }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn show(self) -> ExitCode {
+        ui::error(&self.what);
+        if let Some(hint) = &self.hint {
+            ui::hint(hint);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(exit::USAGE, error.to_string())
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::new(exit::USAGE, error.to_string())
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Self::new(exit::NOT_VERIFIED, error.to_string())
+    }
+}
+
+type Done = Result<ExitCode, Failure>;

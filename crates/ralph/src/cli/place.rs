@@ -1,0 +1,60 @@
+//! Where a command was called: the repo, what was accepted for it, and what is remembered of it.
+
+use ralph_core::id::LoopId;
+
+use super::Failure;
+use crate::definition::{Found, Settings};
+use crate::exit;
+use crate::home::{Home, RepoHome};
+use crate::repo::Repo;
+use crate::trust::Trust;
+
+pub(super) struct Place {
+    pub(super) home: Home,
+    pub(super) trust: Trust,
+    pub(super) repo: Repo,
+    pub(super) repo_home: RepoHome,
+    pub(super) settings: Settings,
+}
+
+impl Place {
+    pub(super) fn here(gate_timeout: Option<&str>) -> Result<Self, Failure> {
+        let home = Home::find()?;
+        let trust = Trust::load(&home)?;
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::new(exit::USAGE, format!("the current folder cannot be used: {error}"))
+        })?;
+        let Some(repo) = Repo::find(&here, &trust)? else {
+            return Err(Failure::new(
+                exit::USAGE,
+                "this is no repo: no ralph.yaml and no .git here or above",
+            )
+            .hint("write a ralph.yaml with a `verify:` list, or go into the project"));
+        };
+        let repo_home = home.repo(&repo.id());
+        Ok(Self { settings: Settings::load(gate_timeout)?, home, trust, repo, repo_home })
+    }
+
+    pub(super) fn found(&self) -> Result<Found, Failure> {
+        Ok(Found::look(&self.home, &self.repo, &self.trust, &self.settings.defaults())?)
+    }
+
+    /// The loop that a word means: its id or the beginning of it. Without a word, the one last active.
+    pub(super) fn named_loop(&self, word: Option<&str>) -> Result<LoopId, Failure> {
+        let loops = self.repo_home.loops();
+        let Some(word) = word else {
+            return loops
+                .into_iter()
+                .next()
+                .ok_or_else(|| Failure::new(exit::USAGE, "there is no loop in this repo yet"));
+        };
+        let mut fitting = loops.iter().filter(|id| id.as_str().starts_with(word));
+        match (fitting.next(), fitting.next()) {
+            (Some(id), None) => Ok(id.clone()),
+            (None, _) => Err(Failure::new(exit::USAGE, format!("there is no loop `{word}` in this repo"))
+                .hint("`ralph status` lists them")),
+            (Some(_), Some(_)) => Err(Failure::new(exit::USAGE, format!("`{word}` fits several loops"))
+                .hint("`ralph status` lists them")),
+        }
+    }
+}

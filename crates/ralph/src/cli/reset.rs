@@ -1,0 +1,64 @@
+//! `ralph reset`: the count of a loop starts again; a paused loop holds again.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ralph_core::event::{Event, ResetCause};
+use ralph_core::id::LoopId;
+use ralph_core::layout::Layout;
+use ralph_core::state::Status;
+
+use super::place::Place;
+use super::{Done, Failure};
+use crate::export::Export;
+use crate::files::Lock;
+use crate::ledger::{self, Ledger};
+use crate::{clock, exit, ui};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  ralph reset             every loop of this repo that holds somebody or is paused\n  \
+ralph reset check-3f    one loop, by the beginning of its id"
+)]
+pub(super) struct Arguments {
+    /// Only this loop (its id or the beginning of it)
+    r#loop: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    let place = Place::here(None)?;
+    let loops = match &arguments.r#loop {
+        Some(word) => vec![place.named_loop(Some(word))?],
+        None => open_loops(&place)?,
+    };
+    if loops.is_empty() {
+        ui::say("No loop holds anybody here.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    place.repo_home.create()?;
+    let busy =
+        || Failure::new(exit::NEEDS_PERSON, "another ralph is changing this repo's state").hint("try again");
+    let lock = Lock::take(&place.repo_home.lock_file(), Duration::from_secs(2))?.ok_or_else(busy)?;
+    for id in loops {
+        let now = clock::now();
+        let reset = |error: ledger::LedgerError| Failure::new(exit::NOT_VERIFIED, error.to_string());
+        let mut ledger = Ledger::open(&place.repo_home.loop_dir(&id), &lock, now).map_err(reset)?;
+        ledger.append(now, &[Event::Reset { why: ResetCause::Command }]).map_err(reset)?;
+        ledger.save_snapshot();
+        let layout = ledger.state().layout.unwrap_or(Layout::Native);
+        Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
+        ui::say(format_args!("{id}: the count starts again."));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
+    let mut open = Vec::new();
+    for id in place.repo_home.loops() {
+        let state = ledger::read(&place.repo_home.loop_dir(&id))?.state;
+        if matches!(state.status, Status::Running | Status::Paused) {
+            open.push(id);
+        }
+    }
+    Ok(open)
+}

@@ -1,0 +1,223 @@
+//! `ralph status`: what is, at a glance.
+
+use std::process::ExitCode;
+
+use ralph_core::budget::{Limits, Sourced};
+use ralph_core::duration;
+use ralph_core::event::Subject;
+use ralph_core::facts::Standing;
+use ralph_core::feedback;
+use ralph_core::id::LoopId;
+use ralph_core::state::{State, Status};
+use ralph_core::verdict::Verdict;
+use serde_json::{Value, json};
+
+use super::Done;
+use super::place::Place;
+use crate::clock;
+use crate::definition::{Found, InForce};
+use crate::ledger::{self, Reading};
+use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  ralph status          gates, trust and loops of this repo\n  \
+ralph status check-3f one loop, by the beginning of its id")]
+pub(super) struct Arguments {
+    /// Only this loop (its id or the beginning of it)
+    r#loop: Option<String>,
+    /// One JSON object on stdout, for scripts
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    let place = Place::here(None)?;
+    let found = place.found()?;
+    let ids = match &arguments.r#loop {
+        Some(word) => vec![place.named_loop(Some(word))?],
+        None => place.repo_home.loops(),
+    };
+    let mut loops = Vec::with_capacity(ids.len());
+    for id in ids {
+        let reading = ledger::read(&place.repo_home.loop_dir(&id))?;
+        loops.push((id, reading));
+    }
+    if arguments.json {
+        ui::json(&as_json(&place, &found, &loops));
+    } else {
+        show_repo(&place, &found);
+        show_loops(&loops);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(name: &str, text: impl std::fmt::Display) {
+    ui::say(format_args!("{}  {text}", paint(FAINT, format!("{name:8}"))));
+}
+
+fn show_repo(place: &Place, found: &Found) {
+    row("repo", paint(STRONG, place.repo.root.display()));
+    for unused in place.repo.unused_configs() {
+        row("note", paint(ODD, format!("{unused} is there too and is not used")));
+    }
+    match found {
+        Found::Nothing => row("gates", paint(ODD, "none: there is no ralph.yaml here; nobody is held")),
+        Found::Untrusted(file) => {
+            row(
+                "gates",
+                paint(
+                    ODD,
+                    format!("{} is not accepted: nothing runs, nobody is held; `ralph trust`", file.path),
+                ),
+            );
+        }
+        Found::Revoked => {
+            row("gates", paint(ODD, "trust was taken back: nothing runs; `ralph trust` accepts again"));
+        }
+        Found::InForce(in_force) => show_in_force(place, in_force),
+    }
+}
+
+fn show_in_force(place: &Place, in_force: &InForce) {
+    let config = &in_force.config;
+    let names = config.gates.iter().map(|gate| gate.name.to_string()).collect::<Vec<_>>().join(", ");
+    let nothing = "none: completion markers of the task where there are any, else nobody is held";
+    row(
+        "gates",
+        if !config.enabled {
+            "switched off by `enabled: false`"
+        } else if names.is_empty() {
+            nothing
+        } else {
+            &names
+        },
+    );
+    row("from", format_args!("{} ({} layout)", in_force.layout.data().config, in_force.layout.data().name));
+    if let Some(acceptance) =
+        place.trust.accepted(&place.repo.trust_key).iter().rev().find(|a| a.sha256 == in_force.sha256)
+    {
+        let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
+        row("accepted", format_args!("{when} by {}", acceptance.by));
+    }
+    match (&in_force.broken, &in_force.standing) {
+        (Some(broken), _) => row("trouble", paint(BAD, format!("{}: {}", broken.path, broken.problem))),
+        (None, Standing::Accepted) => {}
+        (None, _) => row(
+            "trouble",
+            paint(BAD, "the file is not the accepted one: nothing ends verified; `ralph trust --show`"),
+        ),
+    }
+    row("holds", config.guard.names().join(", "));
+    row("budget", budget(&place.settings.limits(in_force.layout, &config.budget)));
+    let timeout = &place.settings.gate_timeout;
+    row("timeout", sourced(&duration::show(timeout.value), timeout));
+}
+
+fn sourced<T>(text: &str, value: &Sourced<T>) -> String {
+    format!("{text} {}", paint(FAINT, format!("({})", value.origin)))
+}
+
+fn budget(limits: &Limits) -> String {
+    let mut parts = vec![
+        format!("{} attempts", sourced(&limits.attempts.value.to_string(), &limits.attempts)),
+        format!("{} errors in a row", sourced(&limits.errors.value.to_string(), &limits.errors)),
+        format!(
+            "then {}",
+            sourced(&format!("{:?}", limits.on_exhausted.value).to_lowercase(), &limits.on_exhausted)
+        ),
+    ];
+    if let Some(clock) = limits.clock.value {
+        parts.push(format!("let go after {}", sourced(&duration::show(clock), &limits.clock)));
+    }
+    if let Some(stale) = limits.stale_after.value {
+        parts
+            .push(format!("fresh start after {} idle", sourced(&duration::show(stale), &limits.stale_after)));
+    }
+    parts.join(", ")
+}
+
+fn show_loops(loops: &[(LoopId, Reading)]) {
+    if loops.is_empty() {
+        row("loops", "none yet");
+        return;
+    }
+    ui::say("");
+    for (id, reading) in loops {
+        let state = &reading.state;
+        let when = state.last_activity.map(|at| ui::ago(at, clock::now())).unwrap_or_default();
+        ui::say(format_args!(
+            "{}  {}  {}",
+            paint(STRONG, format!("{:26}", id.as_str())),
+            standing(state),
+            paint(FAINT, when)
+        ));
+        if let Some(line) = last_line(state) {
+            ui::say(format_args!("{:26}  {line}", ""));
+        }
+        if let Some(damage) = &reading.damage {
+            ui::say(format_args!(
+                "{:26}  {}",
+                "",
+                paint(BAD, format!("ledger damaged at line {}: {}", damage.line, damage.what))
+            ));
+        }
+    }
+}
+
+fn standing(state: &State) -> String {
+    let plain = state.subject == Some(Subject::Plain);
+    match state.status {
+        Status::Fresh => paint(FAINT, "not begun"),
+        Status::Running if plain => paint(BAD, "not verified"),
+        Status::Running => paint(ODD, format!("held, {} of {}", state.attempts, most(state))),
+        Status::Paused => paint(BAD, "paused, UNVERIFIED"),
+        Status::Ended { verdict: Verdict::Verified } => paint(GOOD, "verified"),
+        Status::Ended { verdict: Verdict::Claimed } => paint(ODD, "claimed, UNVERIFIED"),
+        Status::Ended { verdict } => paint(BAD, format!("{verdict}, UNVERIFIED")),
+    }
+}
+
+fn most(state: &State) -> String {
+    state.limits.as_ref().map(|limits| limits.attempts.value.to_string()).unwrap_or_default()
+}
+
+fn last_line(state: &State) -> Option<String> {
+    let last = state.last.as_ref()?;
+    let task = state.task.as_ref().map(|task| format!(" ({task})")).unwrap_or_default();
+    Some(format!("{}{task}", feedback::sentence(&last.reason)))
+}
+
+fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Reading)]) -> Value {
+    let (state, in_force) = match found {
+        Found::Nothing => ("no_config", None),
+        Found::Untrusted(_) => ("untrusted", None),
+        Found::Revoked => ("revoked", None),
+        Found::InForce(in_force) => (in_force_word(in_force), Some(in_force)),
+    };
+    json!({
+        "root": place.repo.root,
+        "trust": state,
+        "config": in_force.map(|in_force| in_force.layout.data().config),
+        "unused_configs": place.repo.unused_configs(),
+        "definition": in_force.map(|in_force| &in_force.sha256),
+        "accepted": place.trust.accepted(&place.repo.trust_key),
+        "gates": in_force.map(|in_force| &in_force.config.gates),
+        "guard": in_force.map(|in_force| &in_force.config.guard),
+        "limits": in_force.map(|in_force| place.settings.limits(in_force.layout, &in_force.config.budget)),
+        "problem": in_force.and_then(|in_force| in_force.broken.as_ref()).map(|broken| &broken.problem),
+        "loops": loops.iter().map(|(id, reading)| json!({
+            "id": id,
+            "state": reading.state,
+            "damage": reading.damage.as_ref().map(|damage| format!("line {}: {}", damage.line, damage.what)),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn in_force_word(in_force: &InForce) -> &'static str {
+    match (&in_force.broken, &in_force.standing) {
+        (Some(_), _) => "broken_config",
+        (None, Standing::Accepted) => "accepted",
+        (None, Standing::Changed { .. }) => "changed",
+        (None, Standing::Revoked) => "revoked",
+    }
+}

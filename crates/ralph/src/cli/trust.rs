@@ -1,0 +1,180 @@
+//! `ralph trust`: shows what would run, and accepts it. Nothing from a repo runs before.
+
+use std::process::ExitCode;
+
+use ralph_core::config::Config;
+use ralph_core::duration;
+use ralph_core::id::Digest;
+use ralph_core::layout::Layout;
+use serde_json::json;
+
+use super::place::Place;
+use super::{Done, Failure};
+use crate::definition;
+use crate::trust::{Acceptance, AcceptedBy, Trust};
+use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
+use crate::{clock, env, exit};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  ralph trust                    show the gates, ask, accept (on a terminal)\n  \
+ralph trust --show             only show them and their SHA-256\n  \
+ralph trust --hash SHA256      accept without asking, if it is exactly this content (for CI)"
+)]
+pub(super) struct Arguments {
+    /// Only show what would run, and its SHA-256
+    #[arg(long)]
+    show: bool,
+    /// With --show: one JSON object
+    #[arg(long, requires = "show")]
+    json: bool,
+    /// Accept without asking, if the content has exactly this SHA-256
+    #[arg(long, value_name = "SHA256", conflicts_with_all = ["show", "revoke"])]
+    hash: Option<String>,
+    /// Take back everything accepted for this repo
+    #[arg(long, conflicts_with = "show")]
+    revoke: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    let place = Place::here(None)?;
+    if arguments.revoke {
+        Trust::revoke(&place.home, &place.repo.trust_key, clock::now())?;
+        ui::say(
+            "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let offered = Offered::of(&place)?;
+    if arguments.show {
+        offered.show(&place, arguments.json);
+        return Ok(ExitCode::SUCCESS);
+    }
+    match &arguments.hash {
+        Some(text) => offered.accept_if(&place, text)?,
+        None if ui::somebody_is_there() => {
+            if !show_and_ask(&place)? {
+                return Ok(ExitCode::from(exit::NEEDS_PERSON));
+            }
+        }
+        None => {
+            offered.show(&place, false);
+            return Err(Failure::new(exit::NEEDS_PERSON, "nobody is there to ask; nothing was accepted")
+                .hint(format!("to accept exactly this content: ralph trust --hash {}", offered.sha256)));
+        }
+    }
+    ui::say(format_args!(
+        "{} {}",
+        paint(GOOD, "Accepted."),
+        "These gates are in force now, whatever the file says later."
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the gates and asks the person at the terminal.
+pub(super) fn show_and_ask(place: &Place) -> Result<bool, Failure> {
+    let offered = Offered::of(place)?;
+    offered.show(place, false);
+    let yes = ui::ask("\nRun these commands in this folder whenever a guarded agent stops?");
+    if yes {
+        offered.accept(place)?;
+    }
+    Ok(yes)
+}
+
+/// What there is to accept.
+struct Offered {
+    layout: Layout,
+    text: Vec<u8>,
+    sha256: Digest,
+    config: Config,
+}
+
+impl Offered {
+    fn of(place: &Place) -> Result<Self, Failure> {
+        let (layout, text) = match (place.repo.config()?, place.repo.layout_by_folder()) {
+            (Some(file), _) => (file.layout, file.text),
+            (None, Some(layout)) => (layout, Vec::new()),
+            (None, None) => {
+                return Err(Failure::new(exit::USAGE, "there is nothing to accept: no ralph.yaml")
+                    .hint("write one with a `verify:` list first"));
+            }
+        };
+        let config = definition::parse(layout, &text, &place.settings.defaults()).map_err(|broken| {
+            ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+            Failure::new(exit::USAGE, format!("{} cannot be read; nothing was accepted", broken.path))
+        })?;
+        Ok(Self { layout, sha256: Digest::of(&text), text, config })
+    }
+
+    fn acceptance<'a>(&self, place: &'a Place) -> Option<&'a Acceptance> {
+        let accepted = place.trust.accepted(&place.repo.trust_key);
+        accepted.iter().find(|acceptance| acceptance.sha256 == self.sha256)
+    }
+
+    fn show(&self, place: &Place, as_json: bool) {
+        let accepted = self.acceptance(place);
+        let config = self.layout.data().config;
+        if as_json {
+            ui::json(&json!({
+                "root": place.repo.root,
+                "config": config,
+                "layout": self.layout,
+                "sha256": self.sha256,
+                "accepted": accepted,
+                "gates": self.config.gates,
+                "guard": self.config.guard,
+                "enabled": self.config.enabled,
+            }));
+            return;
+        }
+        ui::say(format_args!(
+            "{} {}",
+            paint(STRONG, config),
+            paint(FAINT, format!("in {}", place.repo.root.display()))
+        ));
+        for gate in &self.config.gates {
+            let note = if gate.advisory { ", advisory" } else { "" };
+            let about = format!("({}{note})", duration::show(gate.timeout));
+            ui::say(format_args!("  $ {}  {}", gate.run.trim_end(), paint(FAINT, about)));
+        }
+        if self.config.gates.is_empty() {
+            ui::say("  no gates: completion markers of the task, where there are any");
+        }
+        ui::say(format_args!("  holds: {}", self.config.guard.names().join(", ")));
+        ui::say(format_args!("  SHA-256 {}", self.sha256));
+        match accepted {
+            Some(acceptance) => {
+                let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
+                ui::say(format_args!("  {} on {when} by {}", paint(GOOD, "accepted"), acceptance.by));
+            }
+            None => ui::say(format_args!("  {}", paint(ODD, "not accepted"))),
+        }
+    }
+
+    fn accept_if(&self, place: &Place, text: &str) -> Result<(), Failure> {
+        let Some(expected) = Digest::parse(text) else {
+            return Err(Failure::new(exit::USAGE, format!("`{text}` is no SHA-256"))
+                .hint("`ralph trust --show` prints it"));
+        };
+        if expected != self.sha256 {
+            return Err(Failure::new(
+                exit::NEEDS_PERSON,
+                format!("the content is {}, not {expected}; nothing was accepted", self.sha256),
+            ));
+        }
+        self.accept(place)
+    }
+
+    fn accept(&self, place: &Place) -> Result<(), Failure> {
+        let by = match env::agent_shell() {
+            Some(client) => AcceptedBy::AgentsShell { client: client.to_owned() },
+            None if ui::somebody_is_there() => AcceptedBy::PersonAtATerminal,
+            None => AcceptedBy::Script,
+        };
+        let acceptance =
+            Acceptance { sha256: self.sha256.clone(), layout: self.layout, at: clock::now(), by };
+        let (key, root) = (&place.repo.trust_key, place.repo.root.clone());
+        Ok(Trust::accept(&place.home, key, root, &self.text, acceptance)?)
+    }
+}

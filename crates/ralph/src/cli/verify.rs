@@ -1,0 +1,267 @@
+//! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
+
+use std::process::ExitCode;
+
+use ralph_core::budget::{Attempts, Limits, Sourced};
+use ralph_core::decide::Decision;
+use ralph_core::event::Subject;
+use ralph_core::facts::{Evidence, Facts, GatesSeen, Standing};
+use ralph_core::gate::{Answer, Gate, GateReport, Order};
+use ralph_core::id::LoopId;
+use ralph_core::verdict::{Reason, Verdict};
+use ralph_core::{feedback, preset};
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::{Done, Failure};
+use crate::definition::{Found, InForce};
+use crate::engine::{self, Asked, Case, EngineError};
+use crate::ui::live::Live;
+use crate::ui::{self, BAD, FAINT, GOOD, paint, snippet, table};
+use crate::{clock, env, exit};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  ralph verify              all gates, receipts where nothing changed\n  \
+ralph verify test lint    only these two\n  ralph verify --fresh      run everything again"
+)]
+pub(super) struct Arguments {
+    /// Only these gates
+    gates: Vec<String>,
+    /// Run everything, whatever receipts there are
+    #[arg(long)]
+    fresh: bool,
+    /// Do not stop at the first failure
+    #[arg(long)]
+    keep_going: bool,
+    /// Run at most this many gates at once (only gates marked `parallel` or with `needs` run together)
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Time-out of gates that have none of their own
+    #[arg(long, value_name = "TIME")]
+    gate_timeout: Option<String>,
+    /// One JSON object on stdout, for scripts
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    let mut place = Place::here(arguments.gate_timeout.as_deref())?;
+    if env::inside_gate_of() == Some(place.repo.id()) {
+        return Err(Failure::new(
+            exit::USAGE,
+            "this is a gate of the same repo: `ralph verify` would wait for itself",
+        )
+        .hint("take `ralph verify` out of the `verify:` list"));
+    }
+    let mut in_force = accepted(&mut place, arguments.json)?;
+    if in_force.config.gates.is_empty() || !in_force.config.enabled {
+        return Err(no_gates(&place, &in_force));
+    }
+    let subset = !arguments.gates.is_empty();
+    if subset {
+        in_force.config.gates = chosen(&in_force.config.gates, &arguments.gates)?;
+    }
+    let case = plain_case(&place, &in_force);
+    let asked = Asked {
+        arrived: clock::now(),
+        deadline: None,
+        last_message: "",
+        jobs: arguments.jobs.unwrap_or_else(engine::jobs),
+        keep_going: arguments.keep_going,
+        fresh: arguments.fresh,
+    };
+    let mut live = Live::new(&in_force.config.gates, arguments.json);
+    let outcome = match case.judge(&asked, &mut live) {
+        Err(EngineError::Interrupted(signal)) => return Ok(exit::by_signal(signal)),
+        other => other?,
+    };
+    let result = Verified::from(&outcome.decision, &outcome.facts, subset);
+    if arguments.json {
+        ui::json(&result.json());
+    } else {
+        result.show();
+    }
+    Ok(ExitCode::from(result.exit_code()))
+}
+
+/// The accepted definition; on a terminal the person may accept it now.
+fn accepted(place: &mut Place, json: bool) -> Result<Box<InForce>, Failure> {
+    let refused = |what: &str| {
+        Failure::new(exit::NEEDS_PERSON, what)
+            .hint("look at them with `ralph trust --show`, accept them with `ralph trust`")
+    };
+    match place.found()? {
+        Found::Nothing => Err(Failure::new(exit::USAGE, "there are no gates here: no ralph.yaml")
+            .hint("write a ralph.yaml with a `verify:` list, for example:\n\n  verify:\n    - npm test\n")),
+        Found::Untrusted(_) | Found::Revoked if !json && ui::somebody_is_there() => {
+            super::trust::show_and_ask(place)?;
+            place.trust = crate::trust::Trust::load(&place.home)?;
+            match place.found()? {
+                Found::InForce(in_force) => Ok(in_force),
+                _ => Err(refused("the gates of this repo were not accepted")),
+            }
+        }
+        Found::Untrusted(_) | Found::Revoked => {
+            Err(refused("nobody has accepted the gates of this repo; nothing was run"))
+        }
+        Found::InForce(in_force) => match (&in_force.broken, &in_force.standing) {
+            (Some(broken), _) => {
+                ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+                Err(Failure::new(exit::USAGE, format!("{} cannot be read; nothing was run", broken.path)))
+            }
+            (None, Standing::Accepted) => Ok(in_force),
+            (None, Standing::Changed { difference }) => {
+                ui::remark(difference);
+                Err(refused("the gate definition is not the accepted one; nothing was run"))
+            }
+            (None, Standing::Revoked) => Err(refused("trust in this repo was taken back; nothing was run")),
+        },
+    }
+}
+
+fn no_gates(place: &Place, in_force: &InForce) -> Failure {
+    let config = in_force.layout.data().config;
+    let why = if in_force.config.enabled {
+        "its `verify:` list is empty"
+    } else {
+        "`enabled: false` switches it off"
+    };
+    Failure::new(exit::USAGE, format!("no gates: {why} in {}", place.repo.root.join(config).display()))
+        .hint("nothing can be verified without a gate")
+}
+
+fn chosen(gates: &[Gate], words: &[String]) -> Result<Vec<Gate>, Failure> {
+    if let Some(unknown) =
+        words.iter().find(|word| !gates.iter().any(|gate| gate.name.as_str() == word.as_str()))
+    {
+        let names = gates.iter().map(|gate| format!("`{}`", gate.name)).collect::<Vec<_>>().join(", ");
+        return Err(Failure::new(exit::USAGE, format!("there is no gate `{unknown}`"))
+            .hint(format!("there are: {names}")));
+    }
+    let kept = |gate: &&Gate| words.iter().any(|word| word == gate.name.as_str());
+    let mut chosen: Vec<Gate> = gates.iter().filter(kept).cloned().collect();
+    let names: Vec<_> = chosen.iter().map(|gate| gate.name.clone()).collect();
+    for gate in &mut chosen {
+        if let Order::After(needs) = &mut gate.order {
+            needs.retain(|need| names.contains(need));
+        }
+    }
+    Ok(chosen)
+}
+
+fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a> {
+    // A wish to know is never used up, and nobody is held by it.
+    let mut limits = Limits::new(&preset::CHECK, in_force.layout.data().clocks);
+    limits.attempts = Sourced::default(Attempts::Unlimited);
+    limits.errors = Sourced::default(u32::MAX);
+    limits.clock = Sourced::default(None);
+    Case {
+        repo: &place.repo,
+        home: &place.repo_home,
+        settings: &place.settings,
+        in_force,
+        standing: in_force.standing.clone(),
+        loop_id: LoopId::new("verify"),
+        subject: Subject::Plain,
+        session: None,
+        task: None,
+        preset: preset::CHECK.name,
+        limits,
+        markers: Vec::new(),
+    }
+}
+
+/// What a run of `verify` says.
+struct Verified<'a> {
+    verdict: Verdict,
+    reason: &'a Reason,
+    facts: &'a Facts,
+    subset: bool,
+}
+
+impl<'a> Verified<'a> {
+    fn from(decision: &'a Decision, facts: &'a Facts, subset: bool) -> Self {
+        match decision {
+            Decision::LetGo { verdict, reason, .. } => Self { verdict: *verdict, reason, facts, subset },
+            Decision::Hold { reason, .. } => Self { verdict: Verdict::Held, reason, facts, subset },
+            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => {
+                unreachable!("a plain look with gates is always judged")
+            }
+        }
+    }
+
+    fn gates(&self) -> Option<&GatesSeen> {
+        match &self.facts.evidence {
+            Some(Evidence::Gates(seen)) => Some(seen),
+            _ => None,
+        }
+    }
+
+    fn exit_code(&self) -> u8 {
+        exit::of_verdict(self.verdict)
+    }
+
+    fn sentence(&self) -> String {
+        match self.verdict {
+            Verdict::Verified if self.subset => "These gates passed; the others were not looked at".into(),
+            Verdict::Verified => self.facts.layout.data().phrases.passed.to_owned(),
+            _ => format!("Verification failed: {}", feedback::sentence(self.reason)),
+        }
+    }
+
+    fn show(&self) {
+        let reports: &[GateReport] = self.gates().map_or(&[], |seen| &seen.reports);
+        let width = table::width(reports.iter().map(|report| &report.gate));
+        for report in reports {
+            ui::say(table::line(report, width));
+        }
+        for report in reports.iter().filter(|report| report.answer() != Answer::Pass) {
+            table::behind(report);
+        }
+        let style = if self.verdict == Verdict::Verified { GOOD } else { BAD };
+        let tree = self
+            .gates()
+            .map(|seen| seen.tree.as_str().chars().take(12).collect::<String>())
+            .unwrap_or_default();
+        ui::say(format_args!(
+            "\n{}  {}",
+            paint(style, self.sentence()),
+            paint(FAINT, format!("tree {tree}"))
+        ));
+    }
+
+    fn json(&self) -> Value {
+        let verified = self.verdict == Verdict::Verified;
+        let verdict = if verified && self.subset { Value::Null } else { json!(self.verdict.code()) };
+        json!({
+            "decision": if verified { "allow" } else { "block" },
+            "reason": self.sentence(),
+            "verdict": verdict,
+            "code": self.reason.code(),
+            "subset": self.subset,
+            "tree": self.gates().map(|seen| seen.tree.as_str()),
+            "definition": self.facts.definition,
+            "environment": self.gates().map(|seen| &seen.environment),
+            "unsettled": self.gates().map_or(&[][..], |seen| &seen.unsettled),
+            "gates": self.gates().map_or_else(Vec::new, |seen| seen.reports.iter().map(gate_json).collect()),
+        })
+    }
+}
+
+fn gate_json(report: &GateReport) -> Value {
+    json!({
+        "name": report.gate,
+        "run": report.run,
+        "outcome": report.outcome,
+        "passed": report.outcome.answer() == Answer::Pass,
+        "advisory": report.advisory,
+        "flaky": report.flaky(),
+        "reused": report.reused(),
+        "runs": report.runs,
+        "seconds": report.took.as_secs_f64(),
+        "changed": report.changed,
+        "excerpt": report.excerpt,
+        "log": report.log,
+    })
+}

@@ -1,0 +1,182 @@
+//! The gate definition in force: what a person accepted, whatever the file says now.
+
+use std::io;
+use std::path::PathBuf;
+
+use ralph_core::budget::{Budget, Limits, Origin, Sourced};
+use ralph_core::config::{Config, Defaults, Problem};
+use ralph_core::facts::Standing;
+use ralph_core::gate::DEFAULT_TIMEOUT;
+use ralph_core::id::Digest;
+use ralph_core::layout::Layout;
+use ralph_core::untrusted::{self, Secrets};
+use ralph_core::{duration, preset};
+
+use crate::home::Home;
+use crate::repo::{ConfigFile, Repo};
+use crate::trust::Trust;
+use crate::user_config::UserConfig;
+use crate::{env, files};
+
+/// What holds in a repo.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// No config and nothing accepted: nobody asked for anything here.
+    Nothing,
+    /// There is a config, but no person ever accepted one.
+    Untrusted(ConfigFile),
+    /// Everything accepted was taken back.
+    Revoked,
+    InForce(Box<InForce>),
+}
+
+/// An accepted definition, and how the file of the repo stands to it.
+#[derive(Debug)]
+pub(crate) struct InForce {
+    pub(crate) layout: Layout,
+    pub(crate) sha256: Digest,
+    pub(crate) config: Config,
+    pub(crate) standing: Standing,
+    /// The file, as it is now, cannot be read.
+    pub(crate) broken: Option<Broken>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Broken {
+    pub(crate) path: &'static str,
+    pub(crate) text: String,
+    pub(crate) problem: Problem,
+}
+
+/// Numbers from outside the repo.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) gate_timeout: Sourced<std::time::Duration>,
+    pub(crate) user: UserConfig,
+}
+
+impl Settings {
+    /// From the person's config, the environment and a flag; later ones win.
+    pub(crate) fn load(flag: Option<&str>) -> Result<Self, SettingsError> {
+        let user = UserConfig::load()?;
+        let mut gate_timeout = Sourced::default(DEFAULT_TIMEOUT);
+        if let Some(value) = user.gate_timeout {
+            gate_timeout = Sourced { value, origin: Origin::UserFile };
+        }
+        let newer = [
+            (env::gate_timeout(), "RALPH_GATE_TIMEOUT", Origin::Environment),
+            (flag.map(str::to_owned), "--gate-timeout", Origin::Flag),
+        ];
+        for (text, name, origin) in newer {
+            let Some(text) = text else { continue };
+            let value = duration::parse(&text).map_err(|hint| SettingsError::Value { name, hint })?;
+            gate_timeout = Sourced { value, origin };
+        }
+        Ok(Self { gate_timeout, user })
+    }
+
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults { gate_timeout: self.gate_timeout.value }
+    }
+
+    pub(crate) fn limits(&self, layout: Layout, repo: &Budget) -> Limits {
+        Limits::new(&preset::CHECK, layout.data().clocks)
+            .with(&self.user.budget, Origin::UserFile)
+            .with(repo, Origin::RepoFile)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingsError {
+    #[error("{name}: {hint}")]
+    Value { name: &'static str, hint: String },
+    #[error("{path}:{}:{}: {} (hint: {})", problem.line, problem.column, problem.what, problem.hint)]
+    UserFile { path: PathBuf, problem: Problem },
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Found {
+    pub(crate) fn look(home: &Home, repo: &Repo, trust: &Trust, defaults: &Defaults) -> io::Result<Self> {
+        let file = repo.config()?;
+        let accepted = trust.accepted(&repo.trust_key);
+        let Some(newest) = accepted.last() else {
+            return Ok(match file {
+                _ if trust.was_revoked(&repo.trust_key) => Self::Revoked,
+                Some(file) => Self::Untrusted(file),
+                None => Self::Nothing,
+            });
+        };
+        let file_sha256 = file.as_ref().map_or_else(|| Digest::of(""), ConfigFile::sha256);
+        if let Some(acceptance) = accepted.iter().find(|acceptance| acceptance.sha256 == file_sha256) {
+            let layout = file.as_ref().map_or(acceptance.layout, |file| file.layout);
+            let text = file.map(|file| file.text).unwrap_or_default();
+            return Ok(Self::in_force(layout, &text, Standing::Accepted, None, defaults));
+        }
+        let text = accepted_text(home, &newest.sha256)?;
+        let difference = difference(&text, file.as_ref().map(|file| file.text.as_slice()));
+        // A file that means nothing is told with its line, which matters more than what differs.
+        let broken = file.and_then(|file| parse(file.layout, &file.text, defaults).err());
+        Ok(Self::in_force(newest.layout, &text, Standing::Changed { difference }, broken, defaults))
+    }
+
+    fn in_force(
+        layout: Layout,
+        text: &[u8],
+        standing: Standing,
+        broken: Option<Broken>,
+        defaults: &Defaults,
+    ) -> Self {
+        let sha256 = Digest::of(text);
+        // What was accepted could be read then; where this build cannot, the rest of the defaults still holds.
+        let (config, broken) = match parse(layout, text, defaults) {
+            Ok(config) => (config, broken),
+            Err(unreadable) => (Config::default(), Some(unreadable)),
+        };
+        Self::InForce(Box::new(InForce { layout, sha256, config, standing, broken }))
+    }
+}
+
+/// Reads a config's bytes, keeping what is needed to draw an error.
+pub(crate) fn parse(layout: Layout, bytes: &[u8], defaults: &Defaults) -> Result<Config, Broken> {
+    let text = String::from_utf8_lossy(bytes);
+    let path = layout.data().config;
+    Config::parse(&text, layout, defaults).map_err(|problem| Broken {
+        path,
+        text: text.into_owned(),
+        problem,
+    })
+}
+
+/// The text that was accepted, checked against its own name.
+fn accepted_text(home: &Home, sha256: &Digest) -> io::Result<Vec<u8>> {
+    let path = home.definition_file(sha256);
+    let text = files::read_if_there(&path)?.unwrap_or_default();
+    if Digest::of(&text) == *sha256 {
+        return Ok(text);
+    }
+    let what = format!(
+        "{} is not the definition that was accepted; a person has to run `ralph trust`",
+        path.display()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+/// What differs, line by line, short and harmless to show.
+fn difference(accepted: &[u8], now: Option<&[u8]>) -> String {
+    const MOST_LINES: usize = 40;
+    let Some(now) = now else { return "the file was removed".into() };
+    let (accepted, now) = (String::from_utf8_lossy(accepted), String::from_utf8_lossy(now));
+    let removed = accepted
+        .lines()
+        .filter(|line| !now.lines().any(|other| other == *line))
+        .map(|line| format!("-{line}"));
+    let added = now
+        .lines()
+        .filter(|line| !accepted.lines().any(|other| other == *line))
+        .map(|line| format!("+{line}"));
+    let lines: Vec<String> = removed.chain(added).take(MOST_LINES).collect();
+    let text =
+        if lines.is_empty() { "only order, repeats or white space differ".into() } else { lines.join("\n") };
+    untrusted::clean_for_agent(text.as_bytes(), &Secrets::default())
+}

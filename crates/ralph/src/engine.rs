@@ -1,0 +1,353 @@
+//! The one engine behind every door: look, decide, remember, act.
+//!
+//! A stop takes one or two steps of [`decide`]. State changes only under the repo's lock, which is held for moments;
+//! gates run outside it, one set at a time in one repo, and whoever waited finds the receipts.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use ralph_core::budget::Limits;
+use ralph_core::decide::{Decision, decide};
+use ralph_core::event::{Event, Subject};
+use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, Standing};
+use ralph_core::gate::receipt::Receipt;
+use ralph_core::gate::{Gate, GateReport};
+use ralph_core::id::{LoopId, SessionId, TreeHash};
+use ralph_core::marker;
+use ralph_core::state::State;
+use ralph_core::verdict::Trouble;
+
+use crate::definition::{InForce, Settings};
+use crate::export::Export;
+use crate::files::{self, Lock};
+use crate::gates::environment::GateEnvironment;
+use crate::gates::{self, Run, Watch};
+use crate::home::RepoHome;
+use crate::ledger::{Ledger, LedgerError};
+use crate::repo::Repo;
+use crate::signals::Signals;
+use crate::tree::{GitUse, IgnoreRules, Tree, TreeReader};
+use crate::{clock, proc, receipts};
+
+/// How long we wait for whoever is changing the same repo's state. It takes them moments.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One subject's loop in one repo, and all that is known before anything is looked at.
+pub(crate) struct Case<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) home: &'a RepoHome,
+    pub(crate) settings: &'a Settings,
+    pub(crate) in_force: &'a InForce,
+    pub(crate) standing: Standing,
+    pub(crate) loop_id: LoopId,
+    pub(crate) subject: Subject,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) task: Option<String>,
+    pub(crate) preset: &'static str,
+    pub(crate) limits: Limits,
+    /// The completion markers to be stated where there is no gate.
+    pub(crate) markers: Vec<String>,
+}
+
+/// How the checks are to be looked at this time.
+pub(crate) struct Asked<'a> {
+    pub(crate) arrived: Timestamp,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) last_message: &'a str,
+    pub(crate) jobs: usize,
+    pub(crate) keep_going: bool,
+    pub(crate) fresh: bool,
+}
+
+/// What came of it, with all that is needed to tell people and agents.
+pub(crate) struct Outcome {
+    pub(crate) decision: Decision,
+    pub(crate) facts: Facts,
+    /// The state before this stop was judged.
+    pub(crate) before: State,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EngineError {
+    #[error("the state cannot be written: {0}")]
+    Ledger(#[from] LedgerError),
+    #[error("the state cannot be written: {0}")]
+    Io(#[from] io::Error),
+    #[error("another ralph has held {} for {} seconds", .0.display(), PATIENCE.as_secs())]
+    Locked(PathBuf),
+    #[error("interrupted by signal {0}")]
+    Interrupted(i32),
+}
+
+impl Case<'_> {
+    /// Judges a stop, or a plain wish to know: the same steps.
+    pub(crate) fn judge(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Outcome, EngineError> {
+        self.home.create()?;
+        let mut facts = self.facts(asked)?;
+        let (before, decision) = self.step(&mut facts)?;
+        if decision != Decision::Gather {
+            return Ok(Outcome { decision, facts, before });
+        }
+        facts.evidence = Some(self.gather(asked, watch)?);
+        facts.now = clock::now();
+        let (before, decision) = self.step(&mut facts)?;
+        Ok(Outcome { decision, facts, before })
+    }
+
+    fn facts(&self, asked: &Asked<'_>) -> Result<Facts, EngineError> {
+        let export = self.look_at_export()?;
+        Ok(Facts {
+            arrived: asked.arrived,
+            now: asked.arrived,
+            subject: self.subject.clone(),
+            session: self.session.clone(),
+            task: self.task.clone(),
+            layout: self.in_force.layout,
+            preset: self.preset,
+            limits: self.limits.clone(),
+            definition: self.in_force.sha256.clone(),
+            standing: self.standing.clone(),
+            checks: self.checks(),
+            export,
+            evidence: None,
+        })
+    }
+
+    fn look_at_export(&self) -> Result<ExportSeen, EngineError> {
+        if !self.shows_state() {
+            return Ok(ExportSeen::default());
+        }
+        let _lock = self.lock()?;
+        Ok(self.export().look()?)
+    }
+
+    /// Whether the state file in the repo is this loop's: a plain look at the gates leaves it alone.
+    fn shows_state(&self) -> bool {
+        self.subject != Subject::Plain && self.in_force.layout.data().export.is_some()
+    }
+
+    pub(crate) fn checks(&self) -> Checks {
+        let config = &self.in_force.config;
+        match () {
+            () if !config.enabled => Checks::Nothing,
+            () if self.in_force.broken.is_some() || !config.gates.is_empty() => Checks::Gates,
+            () if !self.markers.is_empty() => Checks::Markers,
+            () => Checks::Nothing,
+        }
+    }
+
+    /// One step of the machine under the lock: fold, decide, remember, and show it in the repo.
+    fn step(&self, facts: &mut Facts) -> Result<(State, Decision), EngineError> {
+        if facts.checks == Checks::Nothing {
+            return Ok((State::default(), decide(&State::default(), facts).decision));
+        }
+        let lock = self.lock()?;
+        let mut ledger = Ledger::open(&self.loop_dir(), &lock, facts.now)?;
+        let before = ledger.state().clone();
+        let step = decide(&before, facts);
+        if !step.events.is_empty() {
+            ledger.append(facts.now, &step.events)?;
+            ledger.save_snapshot();
+        }
+        self.act(&step.decision, &ledger)?;
+        // What the export said has been taken up.
+        facts.export = ExportSeen { deletions: ledger.state().deletions_seen, ..ExportSeen::default() };
+        Ok((before, step.decision))
+    }
+
+    fn act(&self, decision: &Decision, ledger: &Ledger<'_>) -> io::Result<()> {
+        if matches!(decision, Decision::LetGo { .. }) {
+            ledger.sync();
+            let _not_there_yet = std::fs::remove_file(self.rules_file());
+        }
+        match decision {
+            _ if !self.shows_state() => Ok(()),
+            Decision::Hold { .. } if ledger.state().attempts > 0 => self.export().write(ledger.state()),
+            Decision::LetGo { .. } => self.export().remove(),
+            Decision::Gather | Decision::Hold { .. } | Decision::Wait { .. } | Decision::Ignore(_) => Ok(()),
+        }
+    }
+
+    fn gather(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Evidence, EngineError> {
+        if let Some(broken) = &self.in_force.broken {
+            let (file, problem) = (broken.path.to_owned(), broken.problem.clone());
+            return Ok(Evidence::Trouble(Trouble::Config { file, problem }));
+        }
+        if self.checks() == Checks::Markers {
+            return Ok(Evidence::Markers { missing: marker::missing(&self.markers, asked.last_message) });
+        }
+        self.run_gates(&self.in_force.config.gates, asked, watch)
+    }
+
+    /// Runs these gates, writing down what is seen as it is seen.
+    pub(crate) fn run_gates(
+        &self,
+        gates: &[Gate],
+        asked: &Asked<'_>,
+        watch: &mut dyn Watch,
+    ) -> Result<Evidence, EngineError> {
+        let pinned =
+            files::read_if_there(&self.rules_file())?.and_then(|bytes| IgnoreRules::from_bytes(&bytes));
+        let mut reader = TreeReader::new(&self.repo.root)
+            .cache(self.home.tree_cache())
+            .own_files(self.export().own_file());
+        if let Some(rules) = &pinned {
+            reader = reader.pinned_rules(rules);
+        }
+        let environment = GateEnvironment::new(&self.settings.user.keep_env, &self.repo.id());
+        let logs = self.loop_dir().join("logs");
+        let signals = Signals::watch();
+        let run = Run {
+            gates,
+            home: self.home,
+            root: &self.repo.root,
+            reader: &reader,
+            environment: &environment,
+            logs: logs.clone(),
+            excerpt: self.in_force.layout.data().excerpt,
+            deadline: asked.deadline,
+            jobs: asked.jobs,
+            keep_going: asked.keep_going,
+            fresh: asked.fresh,
+            stop: &signals.stop,
+        };
+        if !asked.fresh
+            && let Ok(Some(seen)) = run.receipts_at_hand()
+        {
+            return Ok(Evidence::Gates(seen));
+        }
+        files::private_dir(&logs)?;
+        keep_newest(&logs);
+        let patience =
+            asked.deadline.map_or(HOURS, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let Some(_one_set_at_a_time) = Lock::take(&self.home.gates_lock_file(), patience)? else {
+            let why = "another ralph has been running this repo's gates all the time".into();
+            return Ok(Evidence::Trouble(Trouble::Busy { why }));
+        };
+        proc::adopt_orphans();
+        let mut scribe = Scribe { case: self, watch, failed: None };
+        let seen = run.go(&mut scribe);
+        let failed = scribe.failed;
+        if let Some(signal) = signals.caught() {
+            proc::sweep_all();
+            self.remember(&[Event::Interrupted { why: format!("signal {signal}") }])?;
+            return Err(EngineError::Interrupted(signal));
+        }
+        match (failed, seen) {
+            (Some(error), _) => Err(error),
+            (None, Ok(seen)) => Ok(Evidence::Gates(seen)),
+            (None, Err(trouble)) => Ok(Evidence::Trouble(trouble)),
+        }
+    }
+
+    fn remember(&self, events: &[Event]) -> Result<(), EngineError> {
+        let lock = self.lock()?;
+        let now = clock::now();
+        Ok(Ledger::open(&self.loop_dir(), &lock, now)?.append(now, events)?)
+    }
+
+    fn lock(&self) -> Result<Lock, EngineError> {
+        let path = self.home.lock_file();
+        Lock::take(&path, PATIENCE)?.ok_or(EngineError::Locked(path))
+    }
+
+    fn export(&self) -> Export<'_> {
+        Export::new(self.home, &self.repo.root, self.in_force.layout)
+    }
+
+    fn loop_dir(&self) -> PathBuf {
+        self.home.loop_dir(&self.loop_id)
+    }
+
+    /// The ignore rules at this loop's first run: an edit of `.gitignore` during the loop hides nothing.
+    fn rules_file(&self) -> PathBuf {
+        self.loop_dir().join("ignore-rules")
+    }
+}
+
+const HOURS: Duration = Duration::from_secs(6 * 3600);
+
+/// Old logs go when there are too many; the newest are the ones anybody asks for.
+fn keep_newest(logs: &std::path::Path) {
+    const MOST: usize = 60;
+    let Ok(entries) = std::fs::read_dir(logs) else { return };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    // Their names begin with the time.
+    paths.sort();
+    for path in paths.iter().rev().skip(MOST) {
+        let _gone = std::fs::remove_file(path);
+    }
+}
+
+/// Writes down what a run shows, as it shows it: a run that is killed half way keeps the receipts it made.
+struct Scribe<'a> {
+    case: &'a Case<'a>,
+    watch: &'a mut dyn Watch,
+    failed: Option<EngineError>,
+}
+
+impl Scribe<'_> {
+    fn write(&mut self, event: Event) {
+        if self.failed.is_none()
+            && let Err(error) = self.append(event)
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    fn append(&self, event: Event) -> Result<(), EngineError> {
+        let case = self.case;
+        let lock = case.lock()?;
+        let now = clock::now();
+        let mut ledger = Ledger::open(&case.loop_dir(), &lock, now)?;
+        let (offset, _) = ledger.end();
+        ledger.append(now, std::slice::from_ref(&event))?;
+        if let Event::GateRan { receipt: Some(receipt), .. } = &event {
+            let (_, head) = ledger.end();
+            receipts::point_to(case.home, receipt, &case.loop_id, offset, &head.hash)?;
+        }
+        Ok(())
+    }
+}
+
+impl Watch for Scribe<'_> {
+    fn tree(&mut self, tree: &Tree) {
+        let rules = self.case.rules_file();
+        if !rules.exists() {
+            let _without_it_nothing_is_pinned = files::replace(&rules, &tree.rules().to_bytes());
+        }
+        let note = match tree.git() {
+            GitUse::Failed(why) => Some(format!("git could not list the tracked files: {why}")),
+            GitUse::Listed | GitUse::Cached | GitUse::NoRepo => None,
+        };
+        self.write(Event::RunStarted { tree: TreeHash::new(tree.hash()), files: tree.len(), note });
+        self.watch.tree(tree);
+    }
+
+    fn started(&mut self, gate: &Gate) {
+        self.watch.started(gate);
+    }
+
+    fn finished(&mut self, report: &GateReport, receipt: Option<&Receipt>) {
+        if !report.reused() {
+            self.write(Event::GateRan { report: report.clone(), receipt: receipt.cloned() });
+        }
+        self.watch.finished(report, receipt);
+    }
+
+    fn changed(&mut self, files: &[String]) {
+        self.watch.changed(files);
+    }
+}
+
+/// Nobody watches.
+pub(crate) struct Unwatched;
+
+impl Watch for Unwatched {}
+
+/// How many gates run at once where nobody says.
+pub(crate) fn jobs() -> usize {
+    gates::default_jobs()
+}

@@ -1,0 +1,75 @@
+//! Every environment variable that ralph reads, in one place.
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `RALPH_HOME` | where ledgers, receipts and trust are kept; `~/.ralph` where it is not set |
+//! | `RALPH_GATE_TIMEOUT` | time-out of gates that have none of their own |
+//! | `RALPH_INSIDE_GATE` | set by us inside a gate: the repo whose gate it is |
+//! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
+//! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
+//! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub(crate) const INSIDE_GATE: &str = "RALPH_INSIDE_GATE";
+
+#[expect(clippy::disallowed_methods, reason = "this is where variables are read")]
+fn read(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn text(name: &str) -> Option<String> {
+    read(name)?.into_string().ok()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where variables are read")]
+pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
+pub(crate) fn ralph_home() -> Option<PathBuf> {
+    read("RALPH_HOME").map(PathBuf::from)
+}
+
+pub(crate) fn gate_timeout() -> Option<String> {
+    text("RALPH_GATE_TIMEOUT")
+}
+
+pub(crate) fn inside_gate_of() -> Option<String> {
+    text(INSIDE_GATE)
+}
+
+pub(crate) fn claude_project_dir() -> Option<PathBuf> {
+    read("CLAUDE_PROJECT_DIR").map(PathBuf::from)
+}
+
+/// The person's home folder: `HOME`, else what the user database says.
+pub(crate) fn home() -> Option<PathBuf> {
+    read("HOME").map(PathBuf::from).or_else(home_of_user)
+}
+
+pub(crate) fn user_config() -> Option<PathBuf> {
+    let base = read("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".config")))?;
+    Some(base.join("ralph/config.yaml"))
+}
+
+fn home_of_user() -> Option<PathBuf> {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let user = fields.into_iter().find(|fields| fields.get(2) == Some(&uid.as_str()))?;
+    user.get(5).filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
+/// The agent client in whose shell we run, if it is one.
+pub(crate) fn agent_shell() -> Option<&'static str> {
+    const MARKS: [(&str, &str); 5] = [
+        ("CLAUDECODE", "claude"),
+        ("CODEX_THREAD_ID", "codex"),
+        ("CODEX_SANDBOX", "codex"),
+        ("GEMINI_CLI", "gemini"),
+        ("COPILOT_CLI", "copilot"),
+    ];
+    MARKS.into_iter().find(|(name, _)| read(name).is_some()).map(|(_, client)| client)
+}

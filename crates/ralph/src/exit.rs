@@ -1,0 +1,31 @@
+//! Exit codes: part of the interface, the same for every command that judges.
+
+use std::process::ExitCode;
+
+use ralph_core::verdict::Verdict;
+
+pub(crate) const VERIFIED: u8 = 0;
+pub(crate) const NOT_VERIFIED: u8 = 1;
+/// Usage or config error, no gates at all.
+pub(crate) const USAGE: u8 = 2;
+/// Paused, cancelled, untrusted, needs a person.
+pub(crate) const NEEDS_PERSON: u8 = 3;
+pub(crate) const STUCK: u8 = 4;
+pub(crate) const TAMPERED: u8 = 5;
+
+pub(crate) fn of_verdict(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Verified => VERIFIED,
+        Verdict::Claimed | Verdict::Held | Verdict::Waiting | Verdict::Released | Verdict::Failed => {
+            NOT_VERIFIED
+        }
+        Verdict::Paused | Verdict::Cancelled | Verdict::NeedsHuman => NEEDS_PERSON,
+        Verdict::Stuck => STUCK,
+        Verdict::Tampered => TAMPERED,
+    }
+}
+
+/// As shells report an end by a signal.
+pub(crate) fn by_signal(signal: i32) -> ExitCode {
+    ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0)))
+}

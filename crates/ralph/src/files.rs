@@ -1,0 +1,84 @@
+//! Small files of our own: private, written whole or not at all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A folder that only its owner can look into, with its parents.
+pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Replaces a file in one step: whoever reads sees the old or the new one, never half.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    // The builder makes it with mode 0600 under a name nobody can guess, and removes it if we fail.
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
+    file.write_all(content)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+const TEMPORARY: &str = ".new-";
+
+/// Removes what a killed writer left behind. Younger files may belong to a writer at work.
+pub(crate) fn sweep_temporary(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let old = || {
+            let modified = entry.metadata().and_then(|meta| meta.modified()).ok();
+            modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > Duration::from_secs(60))
+        };
+        if ours && old() {
+            let _gone = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The file's text; none where there is no such file.
+pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+}
+
+/// A lock that goes with its process: however the holder ends, the lock is free.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock, waiting at most `patience`; none when somebody held it all that time.
+    pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        let file = open_private(path)?;
+        let until = Instant::now() + patience;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Self { _file: file })),
+                Err(fs::TryLockError::Error(error)) => return Err(error),
+                Err(fs::TryLockError::WouldBlock) if Instant::now() >= until => return Ok(None),
+                Err(fs::TryLockError::WouldBlock) => {}
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+}

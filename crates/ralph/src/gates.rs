@@ -1,0 +1,351 @@
+//! Runs a set of gates on the tree as it is and brings back what was seen. The one place where receipts are made.
+//!
+//! A run is one or more passes over the plan. In a pass, gates start as the plan allows; whenever none is running, the
+//! tree is read again: a gate that passed while the tree stayed the same gets its receipt, and one that changed the tree
+//! is named. A pass that changed the tree is followed by another on the new tree, twice at most; then it has settled, or
+//! never will. A pass at hand (same definition, environment and tree) stands in for a run; a failure never does.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use ralph_core::facts::GatesSeen;
+use ralph_core::gate::plan::{Plan, Progress};
+use ralph_core::gate::receipt::{Receipt, Witnessed};
+use ralph_core::gate::{Answer, Gate, GateReport, Outcome};
+use ralph_core::id::{Digest, TreeHash};
+use ralph_core::verdict::Trouble;
+
+use crate::clock;
+use crate::home::RepoHome;
+use crate::proc::Stop;
+use crate::receipts;
+use crate::tree::{Tree, TreeReader};
+
+pub(crate) mod environment;
+mod one_gate;
+
+use environment::GateEnvironment;
+use one_gate::Ran;
+
+/// How often all gates are run again because one of them changed the tree.
+const MOST_PASSES: usize = 3;
+
+/// Everything a run needs to know.
+pub(crate) struct Run<'a> {
+    pub(crate) gates: &'a [Gate],
+    pub(crate) home: &'a RepoHome,
+    pub(crate) root: &'a std::path::Path,
+    pub(crate) reader: &'a TreeReader<'a>,
+    pub(crate) environment: &'a GateEnvironment,
+    /// Where the whole outputs go.
+    pub(crate) logs: PathBuf,
+    /// How much of a gate's output is worth showing.
+    pub(crate) excerpt: usize,
+    /// When we must have an answer.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) jobs: usize,
+    pub(crate) keep_going: bool,
+    /// Run everything, whatever receipts there are.
+    pub(crate) fresh: bool,
+    pub(crate) stop: &'a Stop,
+}
+
+/// Who is told of a run while it goes on.
+pub(crate) trait Watch {
+    /// The tree that is judged first.
+    fn tree(&mut self, _tree: &Tree) {}
+    fn started(&mut self, _gate: &Gate) {}
+    /// Called once the tree after the gate is known, so the receipt is there if there is one.
+    fn finished(&mut self, _report: &GateReport, _receipt: Option<&Receipt>) {}
+    fn changed(&mut self, _files: &[String]) {}
+}
+
+impl Run<'_> {
+    pub(crate) fn go(&self, watch: &mut dyn Watch) -> Result<GatesSeen, Trouble> {
+        let plan = Plan::new(self.gates).expect("the config was checked when it was read");
+        let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
+        let mut tree = self.read_tree()?;
+        watch.tree(&tree);
+        let mut unsettled = Vec::new();
+        let mut pass_results = Vec::new();
+        for number in 0..MOST_PASSES {
+            let mut pass = Pass::new(self, &plan, &inputs, tree, number == 0 && self.fresh);
+            pass.go(watch)?;
+            let changed = std::mem::take(&mut pass.changed);
+            tree = pass.tree;
+            pass_results = pass.results;
+            unsettled.clone_from(&changed);
+            let stopped = pass_results.iter().flatten().any(|(report, _)| report.answer() != Answer::Pass);
+            if changed.is_empty() || stopped {
+                break;
+            }
+        }
+        Ok(self.seen(&tree, &inputs, pass_results, unsettled))
+    }
+
+    fn seen(
+        &self,
+        tree: &Tree,
+        inputs: &[Option<GlobSet>],
+        results: Results,
+        unsettled: Vec<String>,
+    ) -> GatesSeen {
+        let required = self.gates.iter().zip(inputs).filter(|(gate, _)| !gate.advisory);
+        let required = required.map(|(gate, inputs)| (gate.clone(), part(tree, inputs.as_ref()))).collect();
+        let (mut reports, mut receipts) = (Vec::new(), Vec::new());
+        for (gate, result) in self.gates.iter().zip(results) {
+            match result {
+                Some((report, receipt)) => {
+                    reports.push(report);
+                    receipts.extend(receipt);
+                }
+                None if self.stop.asked() => reports.push(not_begun(gate)),
+                None => {}
+            }
+        }
+        let environment = self.environment.digest.clone();
+        GatesSeen { reports, receipts, required, environment, tree: whole(tree), unsettled }
+    }
+
+    fn read_tree(&self) -> Result<Tree, Trouble> {
+        self.reader.read().map_err(|error| Trouble::Tree { why: error.to_string() })
+    }
+
+    /// The receipts for all required gates on the tree as it is, without running anything; none if one is missing.
+    pub(crate) fn receipts_at_hand(&self) -> Result<Option<GatesSeen>, Trouble> {
+        let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
+        let tree = self.read_tree()?;
+        let mut results: Results = vec![None; self.gates.len()];
+        for (at, gate) in self.gates.iter().enumerate() {
+            if let Some(receipt) = self.receipt(gate, &tree, inputs[at].as_ref()) {
+                results[at] = Some((reused(gate, &receipt), Some(receipt)));
+            } else if !gate.advisory {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.seen(&tree, &inputs, results, Vec::new())))
+    }
+
+    fn receipt(&self, gate: &Gate, tree: &Tree, inputs: Option<&GlobSet>) -> Option<Receipt> {
+        receipts::find(self.home, gate, &self.environment.digest, &part(tree, inputs))
+    }
+}
+
+type Results = Vec<Option<(GateReport, Option<Receipt>)>>;
+
+/// One way through the plan.
+struct Pass<'a> {
+    run: &'a Run<'a>,
+    plan: &'a Plan,
+    inputs: &'a [Option<GlobSet>],
+    fresh: bool,
+    tree: Tree,
+    progress: Vec<Progress>,
+    /// Finished since the tree was last read.
+    finished: Vec<(usize, Ran)>,
+    running: usize,
+    results: Results,
+    changed: Vec<String>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(run: &'a Run<'a>, plan: &'a Plan, inputs: &'a [Option<GlobSet>], tree: Tree, fresh: bool) -> Self {
+        let count = run.gates.len();
+        Self {
+            run,
+            plan,
+            inputs,
+            fresh,
+            tree,
+            progress: vec![Progress::Waiting; count],
+            finished: Vec::new(),
+            running: 0,
+            results: vec![None; count],
+            changed: Vec::new(),
+        }
+    }
+
+    fn go(&mut self, watch: &mut dyn Watch) -> Result<(), Trouble> {
+        let (sender, receiver) = mpsc::channel::<(usize, Ran)>();
+        std::thread::scope(|scope| {
+            loop {
+                for at in self.plan.ready(&self.progress, self.run.keep_going) {
+                    if self.running >= self.run.jobs.max(1) || self.run.stop.asked() {
+                        break;
+                    }
+                    if self.take_receipt(at, watch) {
+                        continue;
+                    }
+                    self.progress[at] = Progress::Running;
+                    self.running += 1;
+                    let gate = &self.run.gates[at];
+                    watch.started(gate);
+                    let (sender, run) = (sender.clone(), self.run);
+                    scope.spawn(move || {
+                        let ran = one_gate::run(gate, run);
+                        // Nobody listens any more only when this pass gave up.
+                        let _listener_gone = sender.send((at, ran));
+                    });
+                }
+                if self.running == 0 && self.finished.is_empty() {
+                    // Receipts may have made more gates ready.
+                    if self.plan.ready(&self.progress, self.run.keep_going).is_empty()
+                        || self.run.stop.asked()
+                    {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                self.wait_for_one(&receiver);
+                if self.running == 0 {
+                    self.read_tree_again(watch)?;
+                }
+            }
+        })
+    }
+
+    /// A pass at hand stands in for a run.
+    fn take_receipt(&mut self, at: usize, watch: &mut dyn Watch) -> bool {
+        // While others run the tree may be changing under us: a receipt is for the tree as it was last read.
+        if self.fresh || self.running > 0 {
+            return false;
+        }
+        let gate = &self.run.gates[at];
+        let Some(receipt) = self.run.receipt(gate, &self.tree, self.inputs[at].as_ref()) else {
+            return false;
+        };
+        let report = reused(gate, &receipt);
+        watch.finished(&report, None);
+        self.progress[at] = Progress::Passed;
+        self.results[at] = Some((report, Some(receipt)));
+        true
+    }
+
+    fn wait_for_one(&mut self, receiver: &mpsc::Receiver<(usize, Ran)>) {
+        let finished = loop {
+            let Some(deadline) = self.run.deadline.filter(|_| !self.run.stop.asked()) else {
+                break receiver.recv().ok();
+            };
+            match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(finished) => break Some(finished),
+                Err(RecvTimeoutError::Timeout) => self.run.stop.ask(),
+                Err(RecvTimeoutError::Disconnected) => break None,
+            }
+        };
+        let Some((at, ran)) = finished else { return };
+        self.running -= 1;
+        // An advisory gate never stands in anybody's way.
+        let passed = ran.outcome == Outcome::Passed || self.run.gates[at].advisory;
+        self.progress[at] = if passed { Progress::Passed } else { Progress::NotPassed };
+        self.finished.push((at, ran));
+    }
+
+    /// Nothing runs: what is the tree now, and what does that make of the gates that finished?
+    fn read_tree_again(&mut self, watch: &mut dyn Watch) -> Result<(), Trouble> {
+        let now = self.run.read_tree()?;
+        let changes = now.changes_since(&self.tree);
+        let files: Vec<String> = changes.into_iter().map(|change| change.path).collect();
+        if !files.is_empty() {
+            watch.changed(&files);
+        }
+        for (at, ran) in std::mem::take(&mut self.finished) {
+            let gate = &self.run.gates[at];
+            let receipt =
+                (ran.outcome == Outcome::Passed && files.is_empty()).then(|| self.witness(at, &ran));
+            let report = report(gate, ran, files.clone());
+            watch.finished(&report, receipt.as_ref());
+            self.results[at] = Some((report, receipt));
+        }
+        for file in files {
+            if !self.changed.contains(&file) {
+                self.changed.push(file);
+            }
+        }
+        self.tree = now;
+        Ok(())
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the gate runner: it saw the gate pass on this very tree"
+    )]
+    fn witness(&self, at: usize, ran: &Ran) -> Receipt {
+        let seen = Witnessed {
+            environment: self.run.environment.digest.clone(),
+            tree: part(&self.tree, self.inputs[at].as_ref()),
+            whole_tree: whole(&self.tree),
+            at: clock::now(),
+            took: ran.took,
+            runs: ran.runs,
+            log: ran.output.clone(),
+        };
+        Receipt::witness(&self.run.gates[at], seen)
+    }
+}
+
+fn report(gate: &Gate, ran: Ran, changed: Vec<String>) -> GateReport {
+    GateReport {
+        gate: gate.name.clone(),
+        run: gate.run.clone(),
+        outcome: ran.outcome,
+        advisory: gate.advisory,
+        took: ran.took,
+        runs: ran.runs,
+        log: ran.log.map(|log| log.to_string_lossy().into_owned()),
+        excerpt: ran.excerpt,
+        changed,
+    }
+}
+
+fn reused(gate: &Gate, receipt: &Receipt) -> GateReport {
+    GateReport { outcome: Outcome::Passed, took: receipt.took(), ..not_begun(gate) }
+}
+
+fn not_begun(gate: &Gate) -> GateReport {
+    GateReport {
+        gate: gate.name.clone(),
+        run: gate.run.clone(),
+        outcome: Outcome::DidNotFit,
+        advisory: gate.advisory,
+        took: Duration::ZERO,
+        runs: 0,
+        log: None,
+        excerpt: String::new(),
+        changed: Vec::new(),
+    }
+}
+
+fn whole(tree: &Tree) -> TreeHash {
+    TreeHash::new(tree.hash())
+}
+
+/// The fingerprint of what a gate depends on. Inputs that match nothing would make every tree the same: the whole then.
+fn part(tree: &Tree, inputs: Option<&GlobSet>) -> TreeHash {
+    let narrowed = inputs.and_then(|inputs| tree.narrowed(inputs));
+    narrowed.map_or_else(|| whole(tree), TreeHash::new)
+}
+
+fn input_globs(gate: &Gate) -> Option<GlobSet> {
+    if gate.inputs.is_empty() {
+        return None;
+    }
+    let mut globs = GlobSetBuilder::new();
+    for input in &gate.inputs {
+        globs.add(Glob::new(input).expect("the config was checked when it was read"));
+    }
+    globs.build().ok()
+}
+
+/// How many gates run at once where nobody says: those marked parallel are meant to run together.
+pub(crate) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(4, |cores| cores.get().max(4))
+}
+
+/// A digest of what a gate printed, for its receipt.
+fn output_digest(head: &[u8], tail: &[u8], total: u64) -> Digest {
+    Digest::of_parts([head, tail, &total.to_le_bytes()])
+}
+
+const GRACE: Duration = Duration::from_secs(2);

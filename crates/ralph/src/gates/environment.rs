@@ -1,0 +1,157 @@
+//! The environment that gates run in: the person's own, less what an agent client brought along and what could turn a
+//! failing tool into a passing one. Its digest is part of every receipt's key.
+
+use std::ffi::{OsStr, OsString};
+
+use ralph_core::id::Digest;
+use ralph_core::untrusted::Secrets;
+
+use crate::env;
+
+/// Taken out by name: they make a tool skip, preload or wrap what it should do.
+const TAKEN_OUT: [&str; 19] = [
+    "BASH_ENV",
+    "ENV",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES",
+    "NODE_OPTIONS",
+    "PYTEST_ADDOPTS",
+    "PYTEST_PLUGINS",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTC_WRAPPER",
+    "MAKEFLAGS",
+    "GNUMAKEFLAGS",
+    "MFLAGS",
+    "PERL5OPT",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+];
+
+/// Taken out by their beginning: clients, models and their keys, and git's own steering.
+const TAKEN_OUT_BEGINNING: [&str; 9] = [
+    "CLAUDE",
+    "ANTHROPIC_",
+    "OPENAI_",
+    "CODEX_",
+    "GEMINI_",
+    "GOOGLE_GEMINI",
+    "COPILOT_",
+    "OPENCODE_",
+    "GIT_",
+];
+
+/// Left in, but a receipt made with another value does not count.
+const STEERS: [&str; 9] = [
+    "PATH",
+    "PYTHONPATH",
+    "NODE_PATH",
+    "NODE_ENV",
+    "RUSTFLAGS",
+    "GOFLAGS",
+    "CFLAGS",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+];
+
+/// Set for every gate: nobody is there to answer, and nothing is a terminal.
+const SET: [(&str, &str); 7] = [
+    ("CI", "1"),
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_EDITOR", "true"),
+];
+
+#[derive(Debug)]
+pub(crate) struct GateEnvironment {
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    pub(crate) digest: Digest,
+    pub(crate) secrets: Secrets,
+}
+
+impl GateEnvironment {
+    pub(crate) fn new(keep: &[String], repo_id: &str) -> Self {
+        Self::from_variables(env::all().collect(), keep, repo_id)
+    }
+
+    fn from_variables(all: Vec<(OsString, OsString)>, keep: &[String], repo_id: &str) -> Self {
+        let texts: Vec<_> =
+            all.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?))).collect();
+        let secrets = Secrets::from_variables(texts);
+        let kept = |name: &OsStr| keep.iter().any(|keep| name == keep.as_str());
+        let mut variables: Vec<_> =
+            all.into_iter().filter(|(name, _)| kept(name) || !taken_out(name)).collect();
+        let digest = digest(&variables, &kept);
+        let ours = SET.into_iter().chain([(env::INSIDE_GATE, repo_id)]);
+        for (name, value) in ours {
+            variables.retain(|(other, _)| other != name);
+            variables.push((name.into(), value.into()));
+        }
+        Self { variables, digest, secrets }
+    }
+}
+
+fn taken_out(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    TAKEN_OUT.contains(&name) || TAKEN_OUT_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
+}
+
+fn digest(variables: &[(OsString, OsString)], kept: &impl Fn(&OsStr) -> bool) -> Digest {
+    let mut steering: Vec<_> = variables
+        .iter()
+        .filter(|(name, _)| kept(name) || STEERS.iter().any(|steers| name == steers))
+        .flat_map(|(name, value)| [name.as_encoded_bytes(), value.as_encoded_bytes()])
+        .collect::<Vec<_>>()
+        .chunks(2)
+        .map(<[&[u8]]>::to_vec)
+        .collect();
+    steering.sort();
+    Digest::of_parts(steering.into_iter().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(pairs: &[(&str, &str)], keep: &[&str]) -> GateEnvironment {
+        let all = pairs.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
+        GateEnvironment::from_variables(all, &keep, "repo")
+    }
+
+    fn has(environment: &GateEnvironment, name: &str) -> bool {
+        environment.variables.iter().any(|(other, _)| other == name)
+    }
+
+    #[test]
+    fn keys_of_models_and_levers_of_tools_are_taken_out_unless_kept() {
+        let pairs = [
+            ("ANTHROPIC_API_KEY", "k"),
+            ("NODE_OPTIONS", "--x"),
+            ("GIT_DIR", "/x"),
+            ("HOME", "/h"),
+            ("CLAUDECODE", "1"),
+        ];
+        let environment = made(&pairs, &[]);
+        for name in ["ANTHROPIC_API_KEY", "NODE_OPTIONS", "GIT_DIR", "CLAUDECODE"] {
+            assert!(!has(&environment, name), "{name}");
+        }
+        assert!(has(&environment, "HOME") && has(&environment, "CI"));
+        assert!(has(&made(&pairs, &["NODE_OPTIONS"]), "NODE_OPTIONS"));
+    }
+
+    #[test]
+    fn the_digest_follows_what_steers_a_gate_and_nothing_else() {
+        let plain = made(&[("PATH", "/bin"), ("SHLVL", "1")], &[]);
+        assert_eq!(plain.digest, made(&[("SHLVL", "2"), ("PATH", "/bin"), ("CLAUDECODE", "1")], &[]).digest);
+        assert_ne!(plain.digest, made(&[("PATH", "/evil:/bin")], &[]).digest);
+        let keep = &["NODE_OPTIONS"];
+        assert_ne!(made(&[("NODE_OPTIONS", "a")], keep).digest, made(&[("NODE_OPTIONS", "b")], keep).digest);
+    }
+}

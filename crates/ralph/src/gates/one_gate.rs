@@ -1,0 +1,105 @@
+//! One gate from its first run to its last retry, and what its exit means.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ralph_core::excerpt::excerpt;
+use ralph_core::gate::{Answer, Gate, Outcome};
+use ralph_core::id::Digest;
+use ralph_core::untrusted;
+
+use super::{GRACE, Run, output_digest};
+use crate::clock;
+use crate::proc::{self, Captured, Ended, How, Job};
+
+/// What became of a gate, before anybody looked at the tree.
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    pub(super) took: Duration,
+    pub(super) runs: u32,
+    /// None where it could not be written.
+    pub(super) log: Option<PathBuf>,
+    pub(super) output: Digest,
+    pub(super) excerpt: String,
+}
+
+pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
+    let mut runs = 0;
+    loop {
+        runs += 1;
+        let ran = once(gate, run, runs);
+        let again = ran.outcome.answer() == Answer::Fail && runs <= gate.retries && !run.stop.asked();
+        if !again {
+            return ran;
+        }
+    }
+}
+
+fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
+    let marker = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
+    let log = run.logs.join(format!("{}-{marker}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
+    let ended = proc::run(
+        &Job {
+            command: &gate.run,
+            dir: run.root,
+            env: &run.environment.variables,
+            timeout: gate.timeout,
+            grace: GRACE,
+            log: &log,
+            marker: &marker,
+        },
+        run.stop,
+    );
+    let plain = untrusted::clean_for_agent(&joined(&ended.output), &run.environment.secrets);
+    let outcome = outcome(gate, run.root, &ended, &plain);
+    let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
+    let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
+    let log = ended.log_error.is_none().then_some(log);
+    Ran { outcome, took: ended.took, runs, log, output, excerpt: shown }
+}
+
+fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {
+    let last_line =
+        || plain.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
+    match &ended.how {
+        How::Exited { code: 0 } => Outcome::Passed,
+        // The shell's own words for "not found" and "not executable".
+        How::Exited { code: 126 | 127 } => Outcome::CouldNotStart { why: last_line() },
+        How::Exited { code: 2 } if !shell_understands(&gate.run, root) => Outcome::CouldNotStart {
+            why: format!("the shell does not understand the command: {}", last_line()),
+        },
+        How::Exited { code } => Outcome::Failed { code: *code },
+        How::Signalled { signal } => Outcome::Signalled { signal: *signal },
+        How::TimedOut => Outcome::TimedOut { after: gate.timeout },
+        How::Leaked { processes, .. } => Outcome::Leaked { processes: processes.clone() },
+        How::CouldNotStart { why } => Outcome::CouldNotStart { why: why.clone() },
+        How::Stopped => Outcome::DidNotFit,
+    }
+}
+
+/// Exit code 2 is a syntax error of the shell, or a tool's own word; the shell can be asked without running anything.
+fn shell_understands(command: &str, root: &Path) -> bool {
+    let quiet = Command::new("sh")
+        .args(["-n", "-c", command])
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    quiet.map_or(true, |status| status.success())
+}
+
+fn joined(output: &Captured) -> Vec<u8> {
+    let mut bytes = output.head.clone();
+    if output.missing() > 0 {
+        bytes.extend_from_slice(format!("\n[{} bytes are not shown here]\n", output.missing()).as_bytes());
+    }
+    bytes.extend_from_slice(&output.tail);
+    bytes
+}
+
+fn slug(name: &str) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(safe).take(30).collect()
+}

@@ -1,0 +1,117 @@
+//! `~/.ralph`: everything that ralph remembers, outside the repo, so that an agent does not edit or "clean up" its own
+//! leash.
+//!
+//! ```text
+//! trust.json                     what was accepted, when, by whom
+//! definitions/SHA256             the accepted texts themselves
+//! notices/SESSION.json           what a session has yet to be told
+//! repos/REPO/lock                held for moments, while state changes
+//! repos/REPO/gates.lock          held while gates run: one set at a time in one repo
+//! repos/REPO/tree-cache          stat cache of the fingerprint
+//! repos/REPO/export.json         what we last wrote into the repo
+//! repos/REPO/receipts/KEY        where in which ledger the receipt stands
+//! repos/REPO/loops/LOOP/         ledger.jsonl, state.json, logs/, ignore-rules
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::id::{Digest, LoopId, SessionId};
+
+use crate::{env, files};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    pub(crate) fn find() -> io::Result<Self> {
+        let root = env::ralph_home().or_else(|| Some(env::home()?.join(".ralph")));
+        match root {
+            Some(root) if root.is_absolute() => Ok(Self { root }),
+            Some(root) => Ok(Self { root: std::env::current_dir()?.join(root) }),
+            None => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "no home folder: neither RALPH_HOME nor HOME is set and the user database has none",
+            )),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn trust_file(&self) -> PathBuf {
+        self.root.join("trust.json")
+    }
+
+    pub(crate) fn trust_lock(&self) -> PathBuf {
+        self.root.join("trust.lock")
+    }
+
+    pub(crate) fn definition_file(&self, sha256: &Digest) -> PathBuf {
+        self.root.join("definitions").join(sha256.as_str())
+    }
+
+    /// Session ids come from outside: a name made from one, never a path with one in it.
+    pub(crate) fn notices_file(&self, session: &SessionId) -> PathBuf {
+        let name = Digest::of(session.as_str());
+        self.root.join("notices").join(format!("{}.json", name.short()))
+    }
+
+    pub(crate) fn repo(&self, id: &str) -> RepoHome {
+        RepoHome { dir: self.root.join("repos").join(id) }
+    }
+}
+
+/// What is remembered of one repo.
+#[derive(Clone, Debug)]
+pub(crate) struct RepoHome {
+    dir: PathBuf,
+}
+
+impl RepoHome {
+    pub(crate) fn create(&self) -> io::Result<()> {
+        files::private_dir(&self.dir)
+    }
+
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+
+    pub(crate) fn gates_lock_file(&self) -> PathBuf {
+        self.dir.join("gates.lock")
+    }
+
+    pub(crate) fn tree_cache(&self) -> PathBuf {
+        self.dir.join("tree-cache")
+    }
+
+    pub(crate) fn export_record(&self) -> PathBuf {
+        self.dir.join("export.json")
+    }
+
+    pub(crate) fn receipts_dir(&self) -> PathBuf {
+        self.dir.join("receipts")
+    }
+
+    pub(crate) fn loop_dir(&self, id: &LoopId) -> PathBuf {
+        self.dir.join("loops").join(id.as_str())
+    }
+
+    /// Every loop there is, the one last active first.
+    pub(crate) fn loops(&self) -> Vec<LoopId> {
+        let Ok(entries) = std::fs::read_dir(self.dir.join("loops")) else { return Vec::new() };
+        let mut loops: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let modified =
+                    entry.path().join("ledger.jsonl").metadata().and_then(|meta| meta.modified()).ok()?;
+                Some((modified, LoopId::new(entry.file_name().into_string().ok()?)))
+            })
+            .collect();
+        loops.sort();
+        loops.into_iter().rev().map(|(_, id)| id).collect()
+    }
+}

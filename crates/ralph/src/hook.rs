@@ -1,0 +1,338 @@
+//! The fast door: one hook event on stdin, the client's dialect on stdout, always exit code 0.
+//!
+//! Whatever goes wrong in here, the stop goes through with a message: a hook never traps a person. Only a decision of
+//! the engine holds anybody.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ralph_core::config::{Guard, bare_agent_name};
+use ralph_core::decide::Decision;
+use ralph_core::duration;
+use ralph_core::event::Subject;
+use ralph_core::facts::Standing;
+use ralph_core::feedback;
+use ralph_core::id::{Digest, LoopId, SessionId};
+use ralph_core::marker;
+use ralph_core::state::Status;
+use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::definition::{self, Found, InForce, Settings};
+use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
+use crate::home::{Home, RepoHome};
+use crate::repo::{Repo, Task};
+use crate::trust::Trust;
+use crate::{clock, env, ledger, notices};
+
+/// What the client was told to wait, less a margin; the installer writes both.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
+
+/// A hook input larger than this is not one.
+const LARGEST_INPUT: usize = 16 << 20;
+
+/// A client that writes nothing for this long is not going to.
+const INPUT_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
+/// How the hook was called.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) gate_timeout: Option<String>,
+}
+
+impl Options {
+    /// Reads `hook claude [--deadline TIME] [--gate-timeout TIME]`. Anything else, help too, is for the other door.
+    pub(crate) fn from_arguments(arguments: &[OsString]) -> Option<Self> {
+        let words: Vec<&str> = arguments.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+        let mut words = words.strip_prefix(&["hook", "claude"])?;
+        let mut options = Self::default();
+        while let [name, value, rest @ ..] = words {
+            match *name {
+                "--deadline" => options.deadline = Some(duration::parse(value).ok()?),
+                "--gate-timeout" => {
+                    duration::parse(value).ok()?;
+                    options.gate_timeout = Some((*value).to_owned());
+                }
+                _ => return None,
+            }
+            words = rest;
+        }
+        words.is_empty().then_some(options)
+    }
+}
+
+/// Why a stop goes through although it may have been somebody to hold. Told, never silent.
+#[derive(Debug)]
+struct LetThrough(String);
+
+impl<E: std::error::Error> From<E> for LetThrough {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+pub(crate) fn claude(options: &Options) -> ExitCode {
+    let begun = Instant::now();
+    let call = match read_input().map_err(LetThrough::from).and_then(|bytes| Ok(claude::parse(&bytes)?)) {
+        Ok(call) => call,
+        Err(LetThrough(why)) => return complain(&format!("{why}; the stop goes through")),
+    };
+    let deadline = begun + options.deadline.unwrap_or(DEFAULT_DEADLINE);
+    let reply = match answer(&call, options, deadline) {
+        Ok(reply) => reply,
+        Err(LetThrough(why)) => {
+            let line = format!("ralph: {why}. The stop goes through UNVERIFIED.");
+            tell_later(&call, &line);
+            let _exit_code = complain(&line);
+            HookReply::Tell { person: Some(line), agent: None }
+        }
+    };
+    // A client that does not listen any more has made up its mind.
+    let _gone = io::stdout().write_all(&claude::render(&reply, &call.event));
+    ExitCode::SUCCESS
+}
+
+fn complain(line: &str) -> ExitCode {
+    let line = line.strip_prefix("ralph: ").unwrap_or(line);
+    let _nobody_listens = writeln!(io::stderr(), "ralph: {line}");
+    ExitCode::SUCCESS
+}
+
+/// What could not be shown now is shown at the session's next event.
+fn tell_later(call: &HookCall, line: &str) {
+    if let (Some(session), Ok(home)) = (&call.session, Home::find()) {
+        let _lost_with_a_full_disk = notices::leave_once(&home, session, line);
+    }
+}
+
+/// Reads all of stdin, but not for ever and not without end.
+fn read_input() -> io::Result<Vec<u8>> {
+    let too_slow = || io::Error::new(io::ErrorKind::TimedOut, "the hook input did not end within 2 s");
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "the hook input is larger than 16 MiB");
+    let mut stdin = io::stdin().lock();
+    let (mut input, mut part) = (Vec::new(), [0; 1 << 16]);
+    loop {
+        let ready = loop {
+            match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&INPUT_PATIENCE)) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other?,
+            }
+        };
+        if ready == 0 {
+            return Err(too_slow());
+        }
+        match stdin.read(&mut part) {
+            Ok(0) => return Ok(input),
+            Ok(count) => input.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if input.len() > LARGEST_INPUT {
+            return Err(too_large());
+        }
+    }
+}
+
+fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+    match (&call.event, &call.session) {
+        (HookEvent::SubagentStop, _) => sub_agent_stops(call, options, deadline),
+        (HookEvent::Other(_), _) | (_, None) => Ok(HookReply::Silent),
+        (event, Some(session)) => Ok(notices::deliver(&Home::find()?, session, event)),
+    }
+}
+
+fn sub_agent_stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+    // An empty name is a compaction.
+    let Some(agent_type) = call.agent_type.as_deref().filter(|name| !name.is_empty()) else {
+        return Ok(HookReply::Silent);
+    };
+    let home = Home::find()?;
+    let trust = Trust::load(&home)?;
+    let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
+        return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
+    };
+    let Some(repo) = Repo::find(&start, &trust)? else { return Ok(HookReply::Silent) };
+    let stop =
+        SubAgentStop { call, agent: bare_agent_name(agent_type), home: &home, repo: &repo, trust: &trust };
+    if stop.is_surely_nobodys() {
+        return Ok(HookReply::Silent);
+    }
+    stop.answer(options, deadline)
+}
+
+struct SubAgentStop<'a> {
+    call: &'a HookCall,
+    agent: &'a str,
+    home: &'a Home,
+    repo: &'a Repo,
+    trust: &'a Trust,
+}
+
+impl SubAgentStop<'_> {
+    /// Tells without parsing anything that this agent is not held: no accepted definition and no file speaks of a guard,
+    /// so the default holds, and it does not name this agent.
+    fn is_surely_nobodys(&self) -> bool {
+        if Guard::default().holds_agent(self.agent) {
+            return false;
+        }
+        let speaks_of_guard = |text: &[u8]| text.windows(5).any(|window| window == b"guard");
+        let accepted = self.trust.accepted(&self.repo.trust_key);
+        let texts = accepted
+            .iter()
+            .filter_map(|acceptance| std::fs::read(self.home.definition_file(&acceptance.sha256)).ok());
+        let file = self.repo.config().ok().flatten().map(|file| file.text);
+        !texts.chain(file).any(|text| speaks_of_guard(&text))
+    }
+
+    fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+        let settings = Settings::load(options.gate_timeout.as_deref())?;
+        match Found::look(self.home, self.repo, self.trust, &settings.defaults())? {
+            Found::Nothing => Ok(HookReply::Silent),
+            Found::Untrusted(file) => {
+                let guard = definition::parse(file.layout, &file.text, &settings.defaults())
+                    .map_or_else(|_| Guard::default(), |config| config.guard);
+                if !guard.holds_agent(self.agent) {
+                    return Ok(HookReply::Silent);
+                }
+                Ok(self.untrusted(file.path))
+            }
+            Found::Revoked => self.revoked(&settings, deadline),
+            Found::InForce(in_force) => {
+                let standing = in_force.standing.clone();
+                self.judge(&settings, &in_force, standing, deadline)
+            }
+        }
+    }
+
+    /// Nobody ever accepted anything here: nothing runs, and the person hears how to change that, once a session.
+    fn untrusted(&self, config: &str) -> HookReply {
+        let line = format!(
+            "ralph: `{}` was not held: nobody has accepted the gates of {config} yet, so nothing was run. \
+             Look at them and accept them with `ralph trust` in {}.",
+            self.agent,
+            self.repo.root.display()
+        );
+        tell_later(self.call, &line);
+        HookReply::Tell { person: Some(line), agent: None }
+    }
+
+    /// Taking trust back frees nobody who is being held; whoever was not held is let through.
+    fn revoked(&self, settings: &Settings, deadline: Instant) -> Result<HookReply, LetThrough> {
+        let home = self.home.repo(&self.repo.id());
+        let Some(session) = &self.call.session else { return Ok(HookReply::Silent) };
+        let running = ledger::read(&home.loop_dir(&self.loop_id(session)))?.state;
+        let (Status::Running, Some(layout), Some(sha256)) =
+            (running.status, running.layout, running.definition)
+        else {
+            return Ok(HookReply::Silent);
+        };
+        let config = ralph_core::config::Config::default();
+        let placeholder = InForce { layout, sha256, config, standing: Standing::Revoked, broken: None };
+        let mut case = self.case(settings, &placeholder, Standing::Revoked, session, &home, running.task);
+        case.limits = running.limits.unwrap_or(case.limits);
+        // No gate is known any more; the stop is held all the same.
+        case.markers = vec![marker::ALL_CHECKS.into()];
+        self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
+    }
+
+    fn judge(
+        &self,
+        settings: &Settings,
+        in_force: &InForce,
+        standing: Standing,
+        deadline: Instant,
+    ) -> Result<HookReply, LetThrough> {
+        if !in_force.config.enabled || !in_force.config.guard.holds_agent(self.agent) {
+            return Ok(HookReply::Silent);
+        }
+        let task = match self.repo.task(in_force.layout) {
+            Task::NoneSet => return Ok(HookReply::Silent),
+            Task::NoTasks => None,
+            Task::Named(task) => Some(task),
+        };
+        let Some(session) = &self.call.session else {
+            return Err(LetThrough(format!("the hook input of `{}` names no session", self.agent)));
+        };
+        let home = self.home.repo(&self.repo.id());
+        let case = self.case(settings, in_force, standing, session, &home, task);
+        self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
+    }
+
+    fn asked(&self, deadline: Instant) -> Asked<'_> {
+        Asked {
+            arrived: clock::now(),
+            deadline: Some(deadline),
+            last_message: &self.call.last_message,
+            jobs: engine::jobs(),
+            keep_going: false,
+            fresh: false,
+        }
+    }
+
+    fn case<'b>(
+        &'b self,
+        settings: &'b Settings,
+        in_force: &'b InForce,
+        standing: Standing,
+        session: &SessionId,
+        home: &'b RepoHome,
+        task: Option<String>,
+    ) -> Case<'b> {
+        let markers =
+            task.as_deref().map(|task| marker::expected(&self.repo.check_list(task))).unwrap_or_default();
+        let id = self.call.agent.clone().unwrap_or_else(|| ralph_core::id::AgentId::new(""));
+        Case {
+            repo: self.repo,
+            home,
+            settings,
+            in_force,
+            standing,
+            loop_id: self.loop_id(session),
+            subject: Subject::SubAgent { name: self.agent.to_owned(), id },
+            session: Some(session.clone()),
+            task,
+            preset: ralph_core::preset::CHECK.name,
+            limits: settings.limits(in_force.layout, &in_force.config.budget),
+            markers,
+        }
+    }
+
+    /// One loop for each agent of each session: two check agents at once do not share a count.
+    fn loop_id(&self, session: &SessionId) -> LoopId {
+        let agent = self.call.agent.as_ref().map_or("", |agent| agent.as_str());
+        let digest = Digest::of_parts([session.as_str().as_bytes(), agent.as_bytes()]);
+        let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = self.agent.chars().map(safe).take(30).collect();
+        LoopId::new(format!("{name}-{}", digest.short()))
+    }
+
+    fn reply(&self, judged: Result<Outcome, EngineError>) -> Result<HookReply, LetThrough> {
+        let outcome = match judged {
+            // The client ended us, or the person pressed Esc: nobody listens any more.
+            Err(EngineError::Interrupted(_)) => return Ok(HookReply::Silent),
+            other => other?,
+        };
+        match &outcome.decision {
+            Decision::Hold { attempt, reason } => {
+                let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
+                Ok(HookReply::Block { reason: told.reason, detail: told.detail })
+            }
+            Decision::LetGo { .. } => {
+                if let (Some(notice), Some(session)) =
+                    (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
+                {
+                    notices::leave(self.home, session, &notice)?;
+                }
+                Ok(HookReply::Tell {
+                    person: feedback::headline(&outcome.facts, &outcome.decision),
+                    agent: None,
+                })
+            }
+            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => Ok(HookReply::Silent),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `ralph`: holds a coding agent until its work is shown to be done.
+//!
+//! Two doors: `hook`, which must cost next to nothing, and everything else.
+
+mod cli;
+mod clock;
+mod definition;
+mod engine;
+mod env;
+mod exit;
+mod export;
+mod files;
+mod gates;
+mod home;
+mod hook;
+mod ledger;
+mod notices;
+mod proc;
+mod receipts;
+mod repo;
+mod signals;
+mod tree;
+mod trust;
+mod ui;
+mod user_config;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ui::crash::explain_panics();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match hook::Options::from_arguments(&arguments) {
+        Some(options) => hook::claude(&options),
+        None => cli::run(),
+    }
+}

@@ -1,0 +1,94 @@
+//! What a session has yet to be told. A client shows nothing of what a hook says when a sub-agent stops, so it waits for
+//! the next event that can: the person at a prompt or a stop, the agent at a prompt or after a tool.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::feedback::Notice;
+use ralph_core::id::SessionId;
+use ralph_core::wire::{HookEvent, HookReply, claude};
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+use crate::home::Home;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Waiting {
+    #[serde(default)]
+    person: Vec<String>,
+    #[serde(default)]
+    agent: Vec<String>,
+    /// What was said once and is not to be said again in this session.
+    #[serde(default)]
+    said_once: Vec<String>,
+}
+
+impl Waiting {
+    fn read(path: &Path) -> io::Result<Self> {
+        let text = files::read_if_there(path)?.unwrap_or_default();
+        Ok(serde_json::from_slice(&text).unwrap_or_default())
+    }
+}
+
+/// Leaves a notice for the session.
+pub(crate) fn leave(home: &Home, session: &SessionId, notice: &Notice) -> io::Result<()> {
+    change(&home.notices_file(session), |waiting| {
+        waiting.person.push(notice.person.clone());
+        waiting.agent.extend(notice.agent.clone());
+    })
+}
+
+/// Leaves a line for the person, once in a session.
+pub(crate) fn leave_once(home: &Home, session: &SessionId, line: &str) -> io::Result<()> {
+    let path = home.notices_file(session);
+    if Waiting::read(&path)?.said_once.iter().any(|said| said == line) {
+        return Ok(());
+    }
+    change(&path, |waiting| {
+        waiting.person.push(line.to_owned());
+        waiting.said_once.push(line.to_owned());
+    })
+}
+
+/// What this event can tell of what waits.
+pub(crate) fn deliver(home: &Home, session: &SessionId, event: &HookEvent) -> HookReply {
+    let (to_person, to_agent) = (claude::can_tell_person(event), claude::can_tell_agent(event));
+    let path = home.notices_file(session);
+    // Most sessions have nothing waiting: one look, no write.
+    let waiting = Waiting::read(&path).unwrap_or_default();
+    let something = to_person && !waiting.person.is_empty() || to_agent && !waiting.agent.is_empty();
+    if !something {
+        return HookReply::Silent;
+    }
+    let (mut person, mut agent) = (Vec::new(), Vec::new());
+    let told = change(&path, |waiting| {
+        if to_person {
+            person = std::mem::take(&mut waiting.person);
+        }
+        if to_agent {
+            agent = std::mem::take(&mut waiting.agent);
+        }
+    });
+    let text = |lines: Vec<String>| (!lines.is_empty()).then(|| lines.join("\n"));
+    match (told, text(person), text(agent)) {
+        (Err(_), ..) | (_, None, None) => HookReply::Silent,
+        (Ok(()), person, agent) => HookReply::Tell { person, agent },
+    }
+}
+
+fn change(path: &PathBuf, change: impl FnOnce(&mut Waiting)) -> io::Result<()> {
+    let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    files::private_dir(dir)?;
+    let lock = files::Lock::take(&dir.join("lock"), std::time::Duration::from_secs(1))?;
+    let mut waiting = Waiting::read(path)?;
+    change(&mut waiting);
+    let done = if waiting == Waiting::default() {
+        fs::remove_file(path)
+            .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+    } else {
+        files::replace(path, &serde_json::to_vec(&waiting).map_err(io::Error::other)?)
+    };
+    drop(lock);
+    done
+}

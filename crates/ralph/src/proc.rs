@@ -1,0 +1,116 @@
+//! Runs one gate command so that its result can be relied on: what we start, we end.
+//!
+//! A gate is somebody's shell line. It may hang, ignore signals, flood its output, leave a server running or
+//! detach it from everything. [`run`] always comes back, within `timeout + grace + 1 s`, and when it does the
+//! command and all it started are gone.
+//!
+//! ```text
+//!  reader thread ── end of output ─┐
+//!  waiter thread ── exit ──────────┼─► one inbox ─► Supervisor ─► Ended
+//!  Stop ────────── asked ──────────┤                   │
+//!  recv_timeout ── deadline ───────┘                   └─► Family: who is left? signal them
+//! ```
+//!
+//! Each command leads a session of its own, its `Family`. Three facts let us find all of one family even when
+//! several commands run at once: the session, the marker `RALPH_RUN` in the environment, and the output pipe.
+//! On Linux this process adopts orphans ([`adopt_orphans`]), so that nobody leaves by losing a parent; elsewhere
+//! only the process group is ended.
+//!
+//! One thing is asked of the rest of the program: children it starts elsewhere stay in the program's own session
+//! (a group of their own is fine). A child of ours in another session therefore came out of a command.
+
+mod capture;
+mod family;
+#[cfg_attr(not(target_os = "linux"), path = "proc/elsewhere.rs")]
+#[cfg_attr(target_os = "linux", path = "proc/linux.rs")]
+mod processes;
+mod stop;
+mod supervisor;
+#[cfg(test)]
+mod tests;
+mod unix;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+pub(crate) use capture::Captured;
+pub(crate) use family::sweep_all;
+pub(crate) use processes::adopt_orphans;
+pub(crate) use stop::Stop;
+
+use capture::Recorder;
+use supervisor::Supervisor;
+
+/// A command and the bounds it runs in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job<'a> {
+    /// Given to `sh -c`.
+    pub(crate) command: &'a str,
+    pub(crate) dir: &'a Path,
+    /// The complete environment; only `RALPH_RUN` is added.
+    pub(crate) env: &'a [(OsString, OsString)],
+    pub(crate) timeout: Duration,
+    /// What a command that timed out is given between SIGTERM and SIGKILL.
+    pub(crate) grace: Duration,
+    /// Where the output is kept, up to a cap. Created with mode 0600.
+    pub(crate) log: &'a Path,
+    /// Unique among all runs: the value of `RALPH_RUN`, by which detached processes are found again.
+    pub(crate) marker: &'a str,
+}
+
+/// What became of a job. Nothing of it is running any more.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) how: How,
+    /// From the start to the command's own exit, or to the end of its processes when we ended it.
+    pub(crate) took: Duration,
+    pub(crate) output: Captured,
+    /// Why the log is missing or incomplete. It never changes `how`.
+    pub(crate) log_error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum How {
+    Exited {
+        code: i32,
+    },
+    Signalled {
+        signal: i32,
+    },
+    TimedOut,
+    /// Exited with 0 but left processes behind, or its output held open; they have been ended. A command that
+    /// failed and leaked is reported as failed: that matters more.
+    Leaked {
+        code: i32,
+        /// "pid command line". Empty when the output was held by somebody we could not name.
+        processes: Vec<String>,
+    },
+    CouldNotStart {
+        why: String,
+    },
+    /// Ended early, or not begun, because [`Stop`] was asked.
+    Stopped,
+}
+
+/// Runs `job` to its end. Blocks; may be called from several threads at once.
+pub(crate) fn run(job: &Job<'_>, stop: &Stop) -> Ended {
+    let begun = Instant::now();
+    let recorder = Recorder::new(job.log);
+    let (sender, inbox) = mpsc::channel();
+    let _listening = stop.listen(sender.clone());
+    if stop.asked() {
+        return not_begun(How::Stopped, begun, recorder);
+    }
+    let recording = recorder.shared();
+    match Supervisor::start(job, begun, recording.clone(), sender, inbox) {
+        Ok(supervisor) => supervisor.supervise(),
+        Err(why) => not_begun(How::CouldNotStart { why }, begun, recording.take()),
+    }
+}
+
+fn not_begun(how: How, begun: Instant, recorder: Recorder) -> Ended {
+    let (output, log_error) = recorder.finish();
+    Ended { how, took: begun.elapsed(), output, log_error }
+}

@@ -1,0 +1,66 @@
+//! The wish to end early, shared by all who run a job.
+//!
+//! Asking reaches every listener as a message in the inbox it already waits on, so nobody has to look again and
+//! again. Once asked it stays asked: a job that comes later is not begun.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::supervisor::Event;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop(Arc<Mutex<Listeners>>);
+
+#[derive(Debug, Default)]
+struct Listeners {
+    asked: bool,
+    next: u64,
+    inboxes: Vec<(u64, Sender<Event>)>,
+}
+
+impl Stop {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn ask(&self) {
+        let mut listeners = self.lock();
+        listeners.asked = true;
+        for (_, inbox) in listeners.inboxes.drain(..) {
+            // A listener that has just finished is not sorry to miss it.
+            inbox.send(Event::StopAsked).ok();
+        }
+    }
+
+    pub(crate) fn asked(&self) -> bool {
+        self.lock().asked
+    }
+
+    /// From now until the answer is dropped `inbox` hears of [`Stop::ask`]; at once if it was asked already.
+    pub(super) fn listen(&self, inbox: Sender<Event>) -> Listening {
+        let mut listeners = self.lock();
+        let id = listeners.next;
+        listeners.next += 1;
+        if listeners.asked {
+            inbox.send(Event::StopAsked).ok();
+        } else {
+            listeners.inboxes.push((id, inbox));
+        }
+        Listening { stop: self.clone(), id }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Listeners> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Listening {
+    stop: Stop,
+    id: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.lock().inboxes.retain(|(id, _)| *id != self.id);
+    }
+}

@@ -1,0 +1,238 @@
+//! Follows one command from its start to the point where nothing of it is left.
+//!
+//! All that happens comes in through one inbox, and the next deadline is how long we listen. A command that
+//! exits cleanly is done when its exit and the end of its output have been heard: no sleeping, no looking again.
+
+use std::io;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::capture::Recording;
+use super::family::Family;
+use super::unix::{self, Exit};
+use super::{Ended, How, Job, processes};
+
+/// What may outlive the command's exit by this much is on its way out, not leaked.
+const LEAK_PATIENCE: Duration = Duration::from_millis(500);
+const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
+const STOP_GRACE: Duration = Duration::from_millis(200);
+/// How long SIGKILL is repeated. Only a process the kernel itself holds up survives the first.
+const KILL_PATIENCE: Duration = Duration::from_millis(600);
+/// How long the last bytes may take once all who wrote them are gone.
+const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(super) enum Event {
+    Exited(Exit),
+    OutputEnded,
+    StopAsked,
+}
+
+/// Waits between looks at something that sends no message: short at first, since most things end soon.
+pub(super) struct Pauses(Duration);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(Duration::from_millis(1))
+    }
+}
+
+impl Pauses {
+    pub(super) fn next(&mut self) -> Duration {
+        const LONGEST: Duration = Duration::from_millis(30);
+        let pause = self.0;
+        self.0 = (pause * 2).min(LONGEST);
+        pause
+    }
+}
+
+pub(super) struct Supervisor<'a> {
+    job: &'a Job<'a>,
+    begun: Instant,
+    child: Child,
+    family: Family,
+    recording: Recording,
+    inbox: Receiver<Event>,
+    exit: Option<(Exit, Instant)>,
+    output_ended: bool,
+    stop_asked: bool,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn start(
+        job: &'a Job<'a>,
+        begun: Instant,
+        recording: Recording,
+        sender: Sender<Event>,
+        inbox: Receiver<Event>,
+    ) -> Result<Self, String> {
+        let (reader, writer) = io::pipe().map_err(|error| format!("no pipe for the output: {error}"))?;
+        processes::widen(&reader);
+        let pipe = rustix::fs::fstat(&reader).map_err(|error| error.to_string())?.st_ino;
+        let (drain, done) = (recording.clone(), sender.clone());
+        listen_in_thread("output", move || {
+            drain.drain(reader);
+            done.send(Event::OutputEnded).ok();
+        })?;
+        let (child, family) = Family::found(job.marker, pipe, || unix::spawn(job, writer))
+            .map_err(|error| why_not_started(job, &error))?;
+        let leader = family.leader();
+        let waiting = listen_in_thread("exit", move || {
+            sender.send(Event::Exited(unix::await_exit(leader))).ok();
+        });
+        let exit = None;
+        let mut supervisor = Self {
+            job,
+            begun,
+            child,
+            family,
+            recording,
+            inbox,
+            exit,
+            output_ended: false,
+            stop_asked: false,
+        };
+        match waiting {
+            Ok(()) => Ok(supervisor),
+            Err(why) => {
+                supervisor.family.signal(Signal::KILL);
+                supervisor.family.dissolve(&mut supervisor.child, true);
+                Err(why)
+            }
+        }
+    }
+
+    pub(super) fn supervise(mut self) -> Ended {
+        let how = self.until_ended();
+        let took = match (&how, &self.exit) {
+            (How::TimedOut | How::Stopped, _) | (_, None) => self.begun.elapsed(),
+            (_, Some((_, at))) => *at - self.begun,
+        };
+        self.family.dissolve(&mut self.child, self.exit.is_some());
+        let (output, log_error) = self.recording.take().finish();
+        Ended { how, took, output, log_error }
+    }
+
+    fn until_ended(&mut self) -> How {
+        let deadline = self.begun.checked_add(self.job.timeout);
+        while self.exit.is_none() {
+            if self.stop_asked {
+                self.end_everyone(self.job.grace.min(STOP_GRACE));
+                return How::Stopped;
+            }
+            if !self.hear(deadline) {
+                self.end_everyone(self.job.grace);
+                return How::TimedOut;
+            }
+        }
+        self.after_exit()
+    }
+
+    /// The command is gone; is that all?
+    fn after_exit(&mut self) -> How {
+        let Some((exit, at)) = self.exit.clone() else { unreachable!("called once the exit is known") };
+        if self.clean_within(at + LEAK_PATIENCE) {
+            return own_end(exit);
+        }
+        let processes = self.family.names();
+        self.end_everyone(LEFTOVER_GRACE);
+        match exit {
+            // Whether it would have leaked we did not wait to see: that is no pass.
+            Exit::Code(0) if self.stop_asked => How::Stopped,
+            Exit::Code(0) => How::Leaked { code: 0, processes },
+            failed => own_end(failed),
+        }
+    }
+
+    /// Whether output and descendants end by themselves before `deadline`, and before somebody asks to stop.
+    fn clean_within(&mut self, deadline: Instant) -> bool {
+        let mut pauses = Pauses::default();
+        loop {
+            if self.output_ended && !self.family.others_left() {
+                return true;
+            }
+            if self.stop_asked || Instant::now() >= deadline {
+                return false;
+            }
+            // The end of the output is announced; that of a silent process is not.
+            let next_look = if self.output_ended { Instant::now() + pauses.next() } else { deadline };
+            self.hear(Some(next_look.min(deadline)));
+        }
+    }
+
+    /// Asks all to go, waits for `grace`, then makes them.
+    fn end_everyone(&mut self, grace: Duration) {
+        self.family.signal(Signal::TERM);
+        if !self.gone_within(grace, Family::others_left) {
+            self.gone_within(KILL_PATIENCE, |family| family.signal(Signal::KILL));
+        }
+        let deadline = Instant::now() + OUTPUT_PATIENCE;
+        while !self.output_ended && self.hear(Some(deadline)) {}
+    }
+
+    /// Whether the command and all its descendants are gone in time; `look` tells of the descendants, and may do
+    /// more to hurry them.
+    fn gone_within(&mut self, patience: Duration, look: impl Fn(&Family) -> bool) -> bool {
+        let deadline = Instant::now().checked_add(patience);
+        let mut pauses = Pauses::default();
+        loop {
+            let others_left = look(&self.family);
+            if self.exit.is_some() && !others_left {
+                return true;
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return false;
+            }
+            let next_look = now + pauses.next();
+            self.hear(Some(deadline.map_or(next_look, |deadline| next_look.min(deadline))));
+        }
+    }
+
+    /// Takes in one event; false if there was none before `deadline`.
+    fn hear(&mut self, deadline: Option<Instant>) -> bool {
+        let event = match deadline {
+            Some(deadline) => {
+                self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+            }
+            None => self.inbox.recv().ok(),
+        };
+        match event {
+            Some(Event::Exited(exit)) => self.exit = Some((exit, Instant::now())),
+            Some(Event::OutputEnded) => self.output_ended = true,
+            Some(Event::StopAsked) => self.stop_asked = true,
+            None => return false,
+        }
+        true
+    }
+}
+
+fn own_end(exit: Exit) -> How {
+    match exit {
+        Exit::Code(code) => How::Exited { code },
+        Exit::Signal(signal) => How::Signalled { signal },
+        Exit::Lost(why) => How::CouldNotStart { why: format!("its exit status was lost: {why}") },
+    }
+}
+
+/// The system has one answer for a missing shell and a missing folder; people need to know which.
+fn why_not_started(job: &Job<'_>, error: &io::Error) -> String {
+    if job.dir.is_dir() {
+        format!("cannot start sh: {error}")
+    } else {
+        format!("cannot enter `{}`: {error}", job.dir.display())
+    }
+}
+
+/// A thread that is never joined: each ends by itself with the processes it listens to.
+fn listen_in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    const STACK: usize = 128 * 1024;
+    match thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work) {
+        Ok(_detached) => Ok(()),
+        Err(error) => Err(format!("no thread to follow the command: {error}")),
+    }
+}

@@ -1,0 +1,74 @@
+//! Finding a receipt again: a small file per key that points to the ledger line where the receipt stands. The line is
+//! the authority; a pointer without it is nothing.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use ralph_core::event::Event;
+use ralph_core::gate::Gate;
+use ralph_core::gate::receipt::{Receipt, ReceiptKey};
+use ralph_core::id::{Digest, LoopId, TreeHash};
+use serde::{Deserialize, Serialize};
+
+use crate::home::RepoHome;
+use crate::{files, ledger};
+
+#[derive(Serialize, Deserialize)]
+struct Pointer {
+    ledger: LoopId,
+    offset: u64,
+    line: Digest,
+}
+
+/// Remembers where a receipt was written down.
+pub(crate) fn point_to(
+    home: &RepoHome,
+    receipt: &Receipt,
+    ledger: &LoopId,
+    offset: u64,
+    line: &Digest,
+) -> io::Result<()> {
+    let dir = home.receipts_dir();
+    files::private_dir(&dir)?;
+    let pointer = Pointer { ledger: ledger.clone(), offset, line: line.clone() };
+    let text = serde_json::to_vec(&pointer).map_err(io::Error::other)?;
+    files::replace(&dir.join(receipt.key().file_name()), &text)?;
+    prune(&dir);
+    Ok(())
+}
+
+/// The receipt that speaks for this gate on this tree in this environment, if we ever made one.
+pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &TreeHash) -> Option<Receipt> {
+    let key = ReceiptKey::new(gate, environment, tree);
+    let text = fs::read(home.receipts_dir().join(key.file_name())).ok()?;
+    let pointer: Pointer = serde_json::from_slice(&text).ok()?;
+    let line = ledger::read_line_at(&home.loop_dir(&pointer.ledger), pointer.offset)?;
+    if line.hash != pointer.line {
+        return None;
+    }
+    match line.event {
+        Event::GateRan { receipt: Some(receipt), .. } if receipt.speaks_for(gate, environment, tree) => {
+            Some(receipt)
+        }
+        _ => None,
+    }
+}
+
+/// Old pointers only cost a second run of a gate; they go when there are too many.
+fn prune(dir: &PathBuf) {
+    const MOST: usize = 400;
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    if files.len() <= MOST {
+        return;
+    }
+    files.sort();
+    for (_, path) in &files[..files.len() - MOST / 2] {
+        let _gone = fs::remove_file(path);
+    }
+    files::sweep_temporary(dir);
+}

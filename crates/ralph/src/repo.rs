@@ -1,0 +1,221 @@
+//! Which repo a stop belongs to: its root, its layout, its config file, its task, and the key under which it is trusted.
+//!
+//! From the session's project folder upward, the first folder that a person has trusted; else the first with a config of
+//! ours or theirs; else the first with `.git`. So neither a nested repo, nor deleting the config, nor putting a new one
+//! into a subfolder gets a session out of the gates that a person accepted for it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::id::Digest;
+use ralph_core::layout::{self, Layout, NoTask};
+
+use crate::files;
+use crate::trust::Trust;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repo {
+    /// Canonical.
+    pub(crate) root: PathBuf,
+    pub(crate) trust_key: String,
+    /// The checkout that this linked work tree belongs to.
+    main_checkout: Option<PathBuf>,
+}
+
+/// A config file as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfigFile {
+    pub(crate) layout: Layout,
+    /// From the root.
+    pub(crate) path: &'static str,
+    pub(crate) text: Vec<u8>,
+}
+
+impl ConfigFile {
+    pub(crate) fn sha256(&self) -> Digest {
+        Digest::of(&self.text)
+    }
+}
+
+/// The task of a stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// The layout has no tasks.
+    NoTasks,
+    Named(String),
+    /// The layout has tasks, none is set, and that means nobody is held.
+    NoneSet,
+}
+
+impl Repo {
+    /// The repo that `start` lies in; none where there is no trusted folder, no config and no `.git` above it.
+    pub(crate) fn find(start: &Path, trust: &Trust) -> io::Result<Option<Self>> {
+        let start = fs::canonicalize(start)?;
+        let folders: Vec<&Path> = start.ancestors().collect();
+        let here = |folder: &&&Path| trust.knows(&Self::at(folder).trust_key);
+        let configured = |folder: &&&Path| has_config(folder);
+        let has_git = |folder: &&&Path| folder.join(".git").exists();
+        let trusted = if trust.is_empty() { None } else { folders.iter().find(here) };
+        let found =
+            trusted.or_else(|| folders.iter().find(configured)).or_else(|| folders.iter().find(has_git));
+        Ok(found.map(|folder| Self::at(folder)))
+    }
+
+    /// The repo whose root is this folder.
+    fn at(root: &Path) -> Self {
+        let Some(checkout) = root.ancestors().find(|folder| folder.join(".git").exists()) else {
+            return Self {
+                root: root.to_owned(),
+                trust_key: root.to_string_lossy().into_owned(),
+                main_checkout: None,
+            };
+        };
+        let (git_dir, main_checkout) = git_dir(checkout);
+        let below = root.strip_prefix(checkout).unwrap_or(Path::new(""));
+        let trust_key = git_dir.join(below).to_string_lossy().into_owned();
+        Self { root: root.to_owned(), trust_key, main_checkout: main_checkout.map(|main| main.join(below)) }
+    }
+
+    /// A name for our own folder of this repo: readable, and no two the same.
+    pub(crate) fn id(&self) -> String {
+        let name = self.root.file_name().unwrap_or_default().to_string_lossy();
+        let safe: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+            .take(40)
+            .collect();
+        format!("{safe}-{}", Digest::of(self.root.as_os_str().as_encoded_bytes()).short())
+    }
+
+    /// The config in use. A linked work tree without one uses that of the checkout it belongs to.
+    pub(crate) fn config(&self) -> io::Result<Option<ConfigFile>> {
+        match config_in(&self.root)? {
+            Some(found) => Ok(Some(found)),
+            None => self.main_checkout.as_deref().map_or(Ok(None), config_in),
+        }
+    }
+
+    /// Other configs that lie here and are not the one in use.
+    pub(crate) fn unused_configs(&self) -> Vec<&'static str> {
+        let there = Layout::ALL
+            .into_iter()
+            .map(|layout| layout.data().config)
+            .filter(|path| self.root.join(path).exists());
+        there.skip(1).collect()
+    }
+
+    /// The layout of a repo without a config file, by its folder.
+    pub(crate) fn layout_by_folder(&self) -> Option<Layout> {
+        Layout::ALL
+            .into_iter()
+            .find(|layout| layout.data().folder.is_some_and(|folder| self.root.join(folder).is_dir()))
+    }
+
+    pub(crate) fn task(&self, layout: Layout) -> Task {
+        let data = layout.data();
+        let pointer =
+            data.current_task.and_then(|path| files::read_if_there(&self.root.join(path)).ok().flatten());
+        let named = pointer.and_then(|text| layout::normalise_task(&String::from_utf8_lossy(&text)));
+        match (named, data.no_task) {
+            (Some(task), _) => Task::Named(task),
+            (None, NoTask::Nothing) => Task::NoTasks,
+            (None, NoTask::LetThrough) => Task::NoneSet,
+            (None, NoTask::Named(name)) => Task::Named(name.into()),
+        }
+    }
+
+    /// The task's list of checks, from which completion markers come.
+    pub(crate) fn check_list(&self, task: &str) -> String {
+        /// A task may name any path; a list of checks is small.
+        const LARGEST: u64 = 1 << 20;
+        let path = self.root.join(task).join("check.jsonl");
+        let small = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST);
+        let text = if small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+fn has_config(folder: &Path) -> bool {
+    Layout::ALL.into_iter().any(|layout| folder.join(layout.data().config).is_file())
+}
+
+fn config_in(root: &Path) -> io::Result<Option<ConfigFile>> {
+    for layout in Layout::ALL {
+        let path = layout.data().config;
+        if let Some(text) = files::read_if_there(&root.join(path))? {
+            return Ok(Some(ConfigFile { layout, path, text }));
+        }
+    }
+    Ok(None)
+}
+
+/// The git folder that a checkout shares with its linked work trees, and for a linked one the main checkout.
+fn git_dir(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
+    let dot_git = checkout.join(".git");
+    let Ok(pointer) = fs::read_to_string(&dot_git) else { return (dot_git, None) };
+    let Some(target) = pointer.strip_prefix("gitdir:") else { return (dot_git, None) };
+    let own = checkout.join(target.trim());
+    // `commondir` is there for a linked work tree and not for a submodule.
+    let Ok(common) = fs::read_to_string(own.join("commondir")) else {
+        return (fs::canonicalize(&own).unwrap_or(own), None);
+    };
+    let common = own.join(common.trim());
+    let common = fs::canonicalize(&common).unwrap_or(common);
+    let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_owned);
+    (common, main)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folders(paths: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a folder");
+        for path in paths {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+            fs::write(path, "verify: [a]\n").expect("a file");
+        }
+        dir
+    }
+
+    fn root_from(dir: &Path, start: &str, trust: &Trust) -> Option<PathBuf> {
+        let base = fs::canonicalize(dir).expect("a folder");
+        let found = Repo::find(&dir.join(start), trust).expect("readable")?;
+        Some(found.root.strip_prefix(base).expect("below").to_owned())
+    }
+
+    #[test]
+    fn the_root_is_the_first_folder_with_a_config_else_with_git() {
+        let dir = folders(&[
+            "a/.git/HEAD",
+            "a/ralph.yaml",
+            "a/sub/.git/HEAD",
+            "a/sub/deep/x",
+            "b/.git/HEAD",
+            "b/deep/x",
+        ]);
+        let trust = Trust::default();
+        assert_eq!(root_from(dir.path(), "a/sub/deep", &trust), Some("a".into()));
+        assert_eq!(root_from(dir.path(), "b/deep", &trust), Some("b".into()));
+    }
+
+    #[test]
+    fn every_layout_marks_a_root() {
+        for config in ["ralph.yaml", ".trellis/worktree.yaml", ".ideal/worktree.yaml"] {
+            let dir = folders(&["x/.git/HEAD", &format!("x/{config}"), "x/deep/y"]);
+            assert_eq!(root_from(dir.path(), "x/deep", &Trust::default()), Some("x".into()), "{config}");
+        }
+    }
+
+    #[test]
+    fn trellis_wins_over_ideal_and_native_over_both() {
+        let dir = folders(&["ralph.yaml", ".trellis/worktree.yaml", ".ideal/worktree.yaml"]);
+        let repo = Repo::find(dir.path(), &Trust::default()).expect("readable").expect("a repo");
+        assert_eq!(repo.config().expect("readable").expect("a config").layout, Layout::Native);
+        fs::remove_file(dir.path().join("ralph.yaml")).expect("removed");
+        assert_eq!(repo.config().expect("readable").expect("a config").layout, Layout::Trellis);
+        assert_eq!(repo.unused_configs(), [".ideal/worktree.yaml"]);
+    }
+}

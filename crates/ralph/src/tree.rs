@@ -1,0 +1,361 @@
+//! The fingerprint of a work tree: the value a receipt is bound to.
+//!
+//! A receipt says "these gates were green on *this* tree". That is only worth something if two different trees
+//! never share a fingerprint, so nothing here takes another program's word for what is in a file. Every tracked
+//! file and every untracked one that is not ignored is looked at by ourselves: its content, its permission bits,
+//! or where it points if it is a link. Git is asked at most for the *names* of the tracked files, so that a
+//! tracked file counts even where a rule would ignore it; what git believes about them (`--assume-unchanged`,
+//! `--skip-worktree`, `info/exclude`) is never heard.
+//!
+//! ```text
+//!   git.rs ── tracked names ──┐
+//!   ignores.rs ── .gitignore ─┼─► walk.rs: what is there ─► content.rs: hash what is not known ─► Tree
+//!   stat_cache.rs ── known ───┘                                                    │
+//!         ▲────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! The promise of speed rests on the stat cache alone, which may be lost at any time: with it and without it the
+//! hash is the same.
+
+mod bytes;
+mod caches;
+mod content;
+mod git;
+mod ignores;
+mod stamp;
+mod stat_cache;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use globset::GlobSet;
+use sha2::{Digest as _, Sha256};
+
+pub(crate) use self::git::GitUse;
+pub(crate) use self::ignores::IgnoreRules;
+use self::stamp::{Moment, Stamp};
+use self::stat_cache::StatCache;
+
+/// A SHA-256 value.
+type Digest = [u8; 32];
+
+/// Opens every manifest, so that a change of its form can never yield a hash of an older form.
+const MANIFEST: &[u8] = b"ralph tree 1\n";
+
+/// How old a change must be before the stat cache may vouch for a file.
+///
+/// A file changed twice within one tick of the file system's clock looks the same after both. Hashed between the
+/// two, it would be remembered wrongly for ever. The coarsest clock in use (FAT) ticks every two seconds.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Reads a work tree. See the module for what counts.
+pub(crate) struct TreeReader<'a> {
+    root: &'a Path,
+    cache: Option<PathBuf>,
+    own: Vec<OwnFile>,
+    pinned: Option<&'a IgnoreRules>,
+    settled_after: Duration,
+}
+
+/// A file ralph wrote into the tree: left out for as long as its content is what ralph wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnFile {
+    /// Relative to the root of the tree.
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: [u8; 32],
+}
+
+impl<'a> TreeReader<'a> {
+    /// A reader of the tree at `root`, which must be canonical: links are not followed below it, nor resolved
+    /// above it.
+    pub(crate) fn new(root: &'a Path) -> Self {
+        Self { root, cache: None, own: Vec::new(), pinned: None, settled_after: SETTLED_AFTER }
+    }
+
+    /// Remembers content hashes in `file`, outside the tree and in a folder that exists.
+    #[must_use]
+    pub(crate) fn cache(mut self, file: impl Into<PathBuf>) -> Self {
+        self.cache = Some(file.into());
+        self
+    }
+
+    /// Leaves out these files, as long as they are as ralph wrote them.
+    #[must_use]
+    pub(crate) fn own_files(mut self, own: impl IntoIterator<Item = OwnFile>) -> Self {
+        self.own.extend(own);
+        self
+    }
+
+    /// Holds the tree to the ignore rules of an earlier read: a path is left out only if those rules *and* the
+    /// present ones ignore it. An edit of a `.gitignore` can then reveal files but not hide any.
+    #[must_use]
+    pub(crate) fn pinned_rules(mut self, rules: &'a IgnoreRules) -> Self {
+        self.pinned = Some(rules);
+        self
+    }
+
+    /// Reads the tree as it is now.
+    ///
+    /// What a file's state is (missing, unreadable, a pipe) is part of the answer and never an error. An error
+    /// means that the tree could not be read at all: the root is no readable folder, or this process ran out of
+    /// file descriptors or memory.
+    pub(crate) fn read(&self) -> io::Result<Tree> {
+        // Taken before the first look, so that whatever changes from here on counts as too recent to remember.
+        let started = Moment::now();
+        let cache = self.cache.as_deref().map(|file| StatCache::load(file, self.root)).unwrap_or_default();
+
+        let repo = git::Repo::around(self.root);
+        let (listing, git) = git::tracked(self.root, repo.as_ref(), cache.listing());
+        let walked = walk::walk(&walk::Plan {
+            root: self.root,
+            work_tree: repo.as_ref().map_or(self.root, |repo| &repo.top),
+            tracked: listing.tracked(),
+            cache: &cache,
+            pinned: self.pinned,
+        })?;
+        let mut found = walked.found;
+        content::read_unknown(self.root, &mut found)?;
+
+        if let Some(file) = &self.cache {
+            let settled = |stamp: &Stamp| stamp.is_settled(started, self.settled_after);
+            cache.renew(file, self.root, &listing, &found, settled);
+        }
+        Ok(Tree::new(self.entries(found), walked.rules, git))
+    }
+
+    fn entries(&self, found: Vec<Found>) -> Vec<Entry> {
+        let own: HashMap<&[u8], &Digest> =
+            self.own.iter().map(|own| (own.path.as_os_str().as_bytes(), &own.sha256)).collect();
+        let is_own = |entry: &Entry| {
+            entry.fact.kind == Kind::File
+                && own.get(&*entry.path).is_some_and(|sha| **sha == entry.fact.digest)
+        };
+        found.into_iter().filter_map(Found::into_entry).filter(|entry| !is_own(entry)).collect()
+    }
+}
+
+/// A work tree as it was at one moment.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// Sorted by the bytes of the path.
+    entries: Vec<Entry>,
+    hash: String,
+    rules: IgnoreRules,
+    git: GitUse,
+}
+
+/// How one path differs between two trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// For people to read: bytes that are not UTF-8 are replaced.
+    pub(crate) path: String,
+    pub(crate) kind: ChangeKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Added,
+    Removed,
+    Modified,
+}
+
+impl Tree {
+    fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
+        let hash = hash_of(&entries);
+        Self { entries, hash, rules, git }
+    }
+
+    /// The fingerprint: 64 hexadecimal digits.
+    pub(crate) fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The fingerprint of only those files that `inputs` matches; `None` if it matches none, since a hash of
+    /// nothing would look like evidence.
+    pub(crate) fn narrowed(&self, inputs: &GlobSet) -> Option<String> {
+        let mut matching = self.entries.iter().filter(|entry| inputs.is_match(entry.path())).peekable();
+        matching.peek()?;
+        Some(hash_of(matching))
+    }
+
+    /// What must be done to `before` to get this tree, sorted by path.
+    pub(crate) fn changes_since(&self, before: &Self) -> Vec<Change> {
+        let (mut old, mut new) = (before.entries.iter().peekable(), self.entries.iter().peekable());
+        let mut changes = Vec::new();
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return changes,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(old), Some(new)) => old.path.cmp(&new.path),
+            };
+            let change = match order {
+                Ordering::Less => old.next().map(|entry| entry.change(ChangeKind::Removed)),
+                Ordering::Greater => new.next().map(|entry| entry.change(ChangeKind::Added)),
+                Ordering::Equal => old
+                    .next()
+                    .zip(new.next())
+                    .filter(|(old, new)| old.fact != new.fact)
+                    .map(|(_, new)| new.change(ChangeKind::Modified)),
+            };
+            changes.extend(change);
+        }
+    }
+
+    /// The `.gitignore` texts that were in force, to pin later reads to.
+    pub(crate) fn rules(&self) -> &IgnoreRules {
+        &self.rules
+    }
+
+    /// What git contributed.
+    pub(crate) fn git(&self) -> &GitUse {
+        &self.git
+    }
+
+    /// How many files count.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// One line of the manifest.
+#[derive(Debug)]
+struct Entry {
+    path: Box<[u8]>,
+    fact: Fact,
+}
+
+/// What the manifest says about a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fact {
+    kind: Kind,
+    /// Permission bits, where they mean something.
+    mode: u16,
+    /// Of the content, of the link's target, or of what can be seen of a file that cannot be read.
+    digest: Digest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    File = b'f',
+    Link = b'l',
+    Fifo = b'p',
+    Socket = b's',
+    CharDevice = b'c',
+    BlockDevice = b'b',
+    Unknown = b'?',
+    UnreadableFile = b'u',
+    UnreadableFolder = b'd',
+}
+
+/// A path the walk came upon, and what is known of it so far.
+#[derive(Debug)]
+struct Found {
+    path: Box<[u8]>,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+enum Seen {
+    File {
+        stamp: Stamp,
+        content: Content,
+    },
+    /// Whatever has no content to read.
+    Other(Fact),
+    Vanished,
+}
+
+#[derive(Debug)]
+enum Content {
+    Unread,
+    /// Vouched for by the stat cache.
+    Remembered(Digest),
+    Read(Digest),
+}
+
+impl Entry {
+    fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.path))
+    }
+
+    fn change(&self, kind: ChangeKind) -> Change {
+        Change { path: String::from_utf8_lossy(&self.path).into_owned(), kind }
+    }
+
+    /// Path, NUL, kind, three octal digits of mode, 32 bytes of digest. A path holds no NUL and what follows it
+    /// has one length, so no two manifests are the same bytes.
+    fn write_line(&self, line: &mut Vec<u8>) {
+        let octal = |shift: u16| b'0' + ((self.fact.mode >> shift) & 0o7) as u8;
+        line.extend_from_slice(&self.path);
+        line.extend_from_slice(&[0, self.fact.kind as u8, octal(6), octal(3), octal(0)]);
+        line.extend_from_slice(&self.fact.digest);
+    }
+}
+
+impl Fact {
+    fn of(kind: Kind) -> Self {
+        Self { kind, mode: 0, digest: [0; 32] }
+    }
+
+    fn file(stamp: &Stamp, digest: Digest) -> Self {
+        Self { kind: Kind::File, mode: stamp.permissions(), digest }
+    }
+
+    fn link(target: &[u8]) -> Self {
+        // A link has no permissions of its own: systems differ in what they report.
+        Self { kind: Kind::Link, mode: 0, digest: Sha256::digest(target).into() }
+    }
+
+    /// Size and ctime stand in for content nobody can read: they move when it is written to.
+    fn unreadable(kind: Kind, stamp: &Stamp) -> Self {
+        let mut seen = Sha256::new();
+        seen.update(stamp.size.to_le_bytes());
+        seen.update(stamp.ctime.to_bytes());
+        Self { kind, mode: stamp.permissions(), digest: seen.finalize().into() }
+    }
+}
+
+impl Found {
+    fn into_entry(self) -> Option<Entry> {
+        let fact = match self.seen {
+            Seen::File { stamp, content: Content::Remembered(digest) | Content::Read(digest) } => {
+                Fact::file(&stamp, digest)
+            }
+            Seen::Other(fact) => fact,
+            Seen::File { content: Content::Unread, .. } | Seen::Vanished => return None,
+        };
+        Some(Entry { path: self.path, fact })
+    }
+}
+
+fn hash_of<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(MANIFEST);
+    let mut line = Vec::new();
+    for entry in entries {
+        line.clear();
+        entry.write_line(&mut line);
+        hasher.update(&line);
+    }
+    hex(&hasher.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 0xf])
+        .map(|d| char::from(DIGITS[usize::from(d)]))
+        .collect()
+}

@@ -1,0 +1,54 @@
+//! What tools leave behind in a work tree without being asked.
+//!
+//! A gate that runs the tests also writes `.pytest_cache`; if that counted, running a gate would void the very
+//! evidence it gives. Many projects forget to ignore some of these, so they are left out everywhere, unless they
+//! are tracked: a name is only a hint, being tracked is a decision.
+
+/// Left out with everything in them.
+const FOLDERS: &[&str] = &[
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".tox",
+    ".nox",
+    ".venv",
+    "node_modules",
+    "target",
+    ".gradle",
+    ".parcel-cache",
+    ".turbo",
+    ".next",
+    ".nuxt",
+    ".svelte-kit",
+    ".nyc_output",
+    ".cache",
+    ".terraform",
+    ".dart_tool",
+    ".eggs",
+    ".ipynb_checkpoints",
+];
+
+const FILES: &[&str] = &[".DS_Store", ".eslintcache", ".coverage"];
+
+const SUFFIXES: &[&str] = &[".pyc", ".pyo", ".tsbuildinfo"];
+
+/// The books of version control: they change with every commit and say nothing about the work itself.
+const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj"];
+
+pub(super) fn is_cache_folder(name: &[u8]) -> bool {
+    is_one_of(FOLDERS, name)
+}
+
+pub(super) fn is_cache_file(name: &[u8]) -> bool {
+    is_one_of(FILES, name) || SUFFIXES.iter().any(|suffix| name.ends_with(suffix.as_bytes()))
+}
+
+pub(super) fn is_version_control(name: &[u8]) -> bool {
+    is_one_of(VERSION_CONTROL, name)
+}
+
+fn is_one_of(names: &[&str], name: &[u8]) -> bool {
+    names.iter().any(|known| known.as_bytes() == name)
+}

@@ -1,0 +1,273 @@
+//! Which paths the `.gitignore` files of a tree leave out.
+//!
+//! Only these count: they are part of the tree, so hiding something by them leaves a trace in the fingerprint.
+//! `.git/info/exclude` and the user's own excludes leave none and are not read.
+//!
+//! Rules may also be *pinned*, that is, taken from an earlier read. A path is then ignored only if the pinned and
+//! the present rules agree on it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::bytes::{Reader, Writer};
+
+const MAGIC: &[u8; 8] = b"ralphig1";
+
+/// The `.gitignore` texts found in a tree, by the folder they lie in.
+///
+/// A folder is named relative to the root: `` (the root itself), `src/web`, and `..` or `../..` for those between
+/// the root and the top of the git work tree it lies in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IgnoreRules(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl IgnoreRules {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.raw(MAGIC);
+        to.count(self.0.len());
+        for (folder, text) in &self.0 {
+            to.slice(folder);
+            to.slice(text);
+        }
+        to.into_bytes()
+    }
+
+    /// `None` if `bytes` are not what [`to_bytes`](Self::to_bytes) gave.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes);
+        if from.array()? != *MAGIC {
+            return None;
+        }
+        let mut rules = Self::default();
+        for _ in 0..from.count()? {
+            rules.insert(from.slice()?.to_vec(), from.slice()?.to_vec());
+        }
+        from.is_at_end().then_some(rules)
+    }
+
+    pub(super) fn insert(&mut self, folder: Vec<u8>, text: Vec<u8>) {
+        self.0.insert(folder, text);
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    pub(super) fn get(&self, folder: &[u8]) -> Option<&[u8]> {
+        self.0.get(folder).map(Vec::as_slice)
+    }
+}
+
+/// The rules in force in one folder, those of the folders above it included.
+#[derive(Clone, Default)]
+pub(super) struct Scope {
+    now: View,
+    pinned: Option<View>,
+}
+
+/// The same folder under one set of rules.
+#[derive(Clone, Default)]
+struct View {
+    rules: Option<Arc<Level>>,
+    /// The folder itself is ignored, and so is everything in it, whatever deeper rules say.
+    ignored: bool,
+}
+
+/// One `.gitignore`, and those above it that are asked when it has no opinion.
+struct Level {
+    matcher: Gitignore,
+    above: Option<Arc<Self>>,
+}
+
+impl Scope {
+    /// The scope outside of any folder with rules.
+    pub(super) fn outermost(pinned: bool) -> Self {
+        Self { now: View::default(), pinned: pinned.then(View::default) }
+    }
+
+    /// Adds the `.gitignore` of `folder` (absolute), as it is and as it was pinned.
+    pub(super) fn add(&mut self, folder: &Path, now: Option<&[u8]>, pinned: Option<&[u8]>) {
+        let were_same = self.views_are_same();
+        self.now.add(folder, now);
+        match &mut self.pinned {
+            // Rules that did not change are parsed once and asked once.
+            Some(view) if were_same && now == pinned => *view = self.now.clone(),
+            Some(view) => view.add(folder, pinned),
+            None => {}
+        }
+    }
+
+    /// The scope inside `folder` (absolute), before its own rules are added.
+    pub(super) fn enter(&self, folder: &Path) -> Self {
+        let now = self.now.enter(folder);
+        let pinned = match &self.pinned {
+            Some(_) if self.views_are_same() => Some(now.clone()),
+            Some(view) => Some(view.enter(folder)),
+            None => None,
+        };
+        Self { now, pinned }
+    }
+
+    /// Drops the rules of the folders above: a repository within this one is only bound by its own.
+    pub(super) fn start_over(&mut self) {
+        self.now.rules = None;
+        if let Some(view) = &mut self.pinned {
+            view.rules = None;
+        }
+    }
+
+    /// Forgets the rules under which the folder itself would be ignored.
+    ///
+    /// For the root of the tree: if a repository around it ignores it altogether (a home folder kept in git, say),
+    /// that repository has nothing to say about what is in it.
+    pub(super) fn start_over_if_ignored(&mut self) {
+        for view in [Some(&mut self.now), self.pinned.as_mut()].into_iter().flatten() {
+            if view.ignored {
+                *view = View::default();
+            }
+        }
+    }
+
+    /// Whether this folder, and so all of it, is left out.
+    pub(super) fn is_ignored(&self) -> bool {
+        self.now.ignored && self.pinned.as_ref().is_none_or(|view| view.ignored)
+    }
+
+    /// Whether the file `path` (absolute), which lies in this folder, is left out.
+    pub(super) fn ignores_file(&self, path: &Path) -> bool {
+        let pinned = self.pinned.as_ref().filter(|_| !self.views_are_same());
+        self.now.ignores(path, false) && pinned.is_none_or(|view| view.ignores(path, false))
+    }
+
+    fn views_are_same(&self) -> bool {
+        self.pinned.as_ref().is_some_and(|pinned| {
+            let rules = |view: &View| view.rules.as_ref().map(Arc::as_ptr);
+            pinned.ignored == self.now.ignored && rules(pinned) == rules(&self.now)
+        })
+    }
+}
+
+impl View {
+    fn add(&mut self, folder: &Path, text: Option<&[u8]>) {
+        if let Some(matcher) = text.and_then(|text| parse(folder, text)) {
+            self.rules = Some(Arc::new(Level { matcher, above: self.rules.take() }));
+        }
+    }
+
+    fn enter(&self, folder: &Path) -> Self {
+        Self { rules: self.rules.clone(), ignored: self.ignores(folder, true) }
+    }
+
+    fn ignores(&self, path: &Path, is_folder: bool) -> bool {
+        if self.ignored {
+            return true;
+        }
+        let mut level = self.rules.as_ref();
+        while let Some(here) = level {
+            match here.matcher.matched(path, is_folder) {
+                Match::Ignore(_) => return true,
+                Match::Whitelist(_) => return false,
+                Match::None => level = here.above.as_ref(),
+            }
+        }
+        false
+    }
+}
+
+/// A line that is no valid pattern, or no text, ignores nothing: the doubt goes to counting a file.
+fn parse(folder: &Path, text: &[u8]) -> Option<Gitignore> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut builder = GitignoreBuilder::new(folder);
+    builder.allow_unclosed_class(false); // To git, a pattern with a lone `[` matches nothing.
+    for line in text.split(|byte| *byte == b'\n') {
+        let Ok(line) = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) else { continue };
+        if let Some(line) = as_git_reads_it(line) {
+            // An error concerns this line only, which the builder has then skipped.
+            builder.add_line(None, &line).ok();
+        }
+    }
+    builder.build().ok().filter(|matcher| !matcher.is_empty())
+}
+
+/// The line in terms of the builder, which reads some patterns more widely than git does; `None` for one that
+/// cannot be put so that it ignores no more than git would. A `!` line is only ever read too widely in the
+/// harmless direction, and is never dropped.
+fn as_git_reads_it(line: &str) -> Option<Cow<'_, str>> {
+    let plain =
+        !line.contains(['{', '}', '[', '\\']) && !line.contains("//") && !line.ends_with(char::is_whitespace);
+    if plain || line.starts_with('#') {
+        return Some(Cow::Borrowed(line));
+    }
+    match narrowed(line) {
+        Some(narrowed) => Some(Cow::Owned(narrowed)),
+        None => line.starts_with('!').then_some(Cow::Borrowed(line)),
+    }
+}
+
+fn narrowed(line: &str) -> Option<String> {
+    // Git cuts off spaces at the end, the builder any white space: `a` and a tab would then ignore `a`.
+    if line.trim_end_matches(' ').ends_with(char::is_whitespace) {
+        return None;
+    }
+    let (not, pattern) = match line.strip_prefix('!') {
+        Some(pattern) => ("!", pattern),
+        None => ("", line),
+    };
+    let bare = pattern.trim_end_matches([' ', '/']);
+    // A slash too many matches nothing to git; the builder overlooks it.
+    if bare.is_empty() || pattern.contains("//") {
+        return None;
+    }
+    let mut narrowed = String::from(not);
+    if !bare.contains('/') {
+        // Said outright, since a slash within a class would make it look like a whole path.
+        narrowed.push_str("**/");
+    }
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            // The builder drops a last slash with its backslash, and `\/` is left as a pattern for every folder.
+            '\\' => match rest.next()? {
+                '/' => return None,
+                escaped => narrowed.extend(['\\', escaped]),
+            },
+            // `*.{log,tmp}` is two patterns to the builder, but one odd file name to git.
+            '{' | '}' => narrowed.extend(['\\', c]),
+            '[' => {
+                let (class, after) = rest.as_str().split_once(']')?;
+                narrowed.push_str(&narrowed_class(class)?);
+                rest = after.chars();
+            }
+            c => narrowed.push(c),
+        }
+    }
+    Some(narrowed)
+}
+
+/// To git no class matches a slash; to the builder `[!a]` does, and so does `[+-9]`.
+fn narrowed_class(class: &str) -> Option<String> {
+    let (not, members) = match class.strip_prefix(['!', '^']) {
+        Some(members) => ("!/", members),
+        None => ("", class),
+    };
+    let holds_a_slash = members.contains('/')
+        || members
+            .as_bytes()
+            .windows(3)
+            .any(|range| range[1] == b'-' && (range[0]..=range[2]).contains(&b'/'));
+    // Empty: it starts with a `]` of its own. The others are forms the builder does not know.
+    let is_odd = members.is_empty() || members.contains(['[', '\\']);
+    (!holds_a_slash && !is_odd).then(|| format!("[{not}{members}]"))
+}
+
+/// A path made of the bytes the file system gave.
+pub(super) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,241 @@
+//! Content hashes remembered by what `lstat` says, so that an unchanged file is not read again.
+//!
+//! The file lies outside the tree and may be lost, cut short or written by another version at any time: it is then
+//! ignored and written anew. Writers never share a file: each fills one of its own and renames it into place, so
+//! a reader sees a whole cache, the older or the newer one. What makes an entry trustworthy is in [`Stamp`].
+//!
+//! It is not a secret and not a proof: whoever can write to it could make ralph believe anything, and could as well
+//! write to the ledger next to it. The checksum is there for damage, not for malice.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use super::bytes::{Reader, Writer};
+use super::git::{Listing, ListingRef};
+use super::stamp::Stamp;
+use super::{Content, Digest, Found, Seen};
+
+/// Names the format; another form gets another name.
+const MAGIC: &[u8; 8] = b"ralphst1";
+
+/// The name of a file being filled ends so.
+const DRAFT: &str = ".draft";
+
+/// A draft this old belongs to a writer that was killed.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub(super) struct StatCache {
+    names: Vec<u8>,
+    /// Sorted by name.
+    folders: Vec<Folder>,
+    /// Folder by folder, in each sorted by name.
+    files: Vec<File>,
+    listing: Option<Listing>,
+}
+
+struct Folder {
+    name: Range<usize>,
+    files: Range<usize>,
+}
+
+struct File {
+    name: Range<usize>,
+    stamp: Stamp,
+    digest: Digest,
+}
+
+/// What the cache knows of the files of one folder.
+#[derive(Clone, Copy)]
+pub(super) struct Remembered<'c> {
+    names: &'c [u8],
+    files: &'c [File],
+}
+
+impl Remembered<'_> {
+    /// The content hash of `name`, if its stamp is still the one it was hashed under.
+    pub(super) fn digest(&self, name: &[u8], stamp: &Stamp) -> Option<Digest> {
+        let at = self.files.binary_search_by(|file| self.names[file.name.clone()].cmp(name)).ok()?;
+        let file = &self.files[at];
+        (file.stamp == *stamp).then_some(file.digest)
+    }
+}
+
+impl StatCache {
+    /// The cache of `root` kept in `file`; empty if there is none that can be used.
+    pub(super) fn load(file: &Path, root: &Path) -> Self {
+        fs::read(file).ok().and_then(|bytes| Self::decode(&bytes, root)).unwrap_or_default()
+    }
+
+    pub(super) fn listing(&self) -> Option<&Listing> {
+        self.listing.as_ref()
+    }
+
+    pub(super) fn folder(&self, name: &[u8]) -> Remembered<'_> {
+        let files = self
+            .folders
+            .binary_search_by(|folder| self.names[folder.name.clone()].cmp(name))
+            .map_or(&[][..], |at| &self.files[self.folders[at].files.clone()]);
+        Remembered { names: &self.names, files }
+    }
+
+    /// Writes what was found to `file`, if it is not what the cache holds already. That it could not be written
+    /// costs time at the next read, and nothing else.
+    pub(super) fn renew(
+        &self,
+        file: &Path,
+        root: &Path,
+        listing: &ListingRef<'_>,
+        found: &[Found],
+        settled: impl Fn(&Stamp) -> bool,
+    ) {
+        let listing_to_keep = Some(listing.get()).filter(|listing| listing.is_keepable(&settled));
+        let listing_is_kept = match listing {
+            ListingRef::Known(_) => true,
+            ListingRef::New(_) => listing_to_keep.is_none() && self.listing.is_none(),
+        };
+        let hits = found.iter().filter(|found| found.is_remembered()).count();
+        let keep = Keep::of(found, &settled);
+        if !listing_is_kept || hits != self.files.len() || keep.len() != hits {
+            replace(file, &encode(root, listing_to_keep, &keep)).ok();
+        }
+    }
+
+    fn decode(bytes: &[u8], root: &Path) -> Option<Self> {
+        let (bytes, sum) = bytes.split_last_chunk()?;
+        if checksum(bytes) != u64::from_le_bytes(*sum) {
+            return None;
+        }
+        let mut from = Reader::new(bytes);
+        if from.array()? != *MAGIC || from.slice()? != root.as_os_str().as_bytes() {
+            return None;
+        }
+        let listing = if from.count()? == 0 { None } else { Some(Listing::read(&mut from)?) };
+        let mut cache = Self { listing, ..Self::default() };
+        for _ in 0..from.count()? {
+            cache.read_folder(&mut from)?;
+        }
+        from.is_at_end().then_some(cache)
+    }
+
+    fn read_folder(&mut self, from: &mut Reader<'_>) -> Option<()> {
+        let name = self.add_name(from.slice()?);
+        let first = self.files.len();
+        for _ in 0..from.count()? {
+            let name = self.add_name(from.slice()?);
+            self.files.push(File { name, stamp: Stamp::read(from)?, digest: from.array()? });
+        }
+        self.folders.push(Folder { name, files: first..self.files.len() });
+        Some(())
+    }
+
+    fn add_name(&mut self, name: &[u8]) -> Range<usize> {
+        let start = self.names.len();
+        self.names.extend_from_slice(name);
+        start..self.names.len()
+    }
+}
+
+impl Found {
+    fn is_remembered(&self) -> bool {
+        matches!(self.seen, Seen::File { content: Content::Remembered(_), .. })
+    }
+}
+
+/// What is worth keeping of a file: folder, name, stamp, content hash.
+struct Keep<'f> {
+    folder: &'f [u8],
+    name: &'f [u8],
+    stamp: &'f Stamp,
+    digest: &'f Digest,
+}
+
+impl<'f> Keep<'f> {
+    fn of(found: &'f [Found], settled: impl Fn(&Stamp) -> bool) -> Vec<Self> {
+        let mut keep: Vec<Self> = found.iter().filter_map(|found| Self::one(found, &settled)).collect();
+        keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
+        keep
+    }
+
+    fn one(found: &'f Found, settled: impl Fn(&Stamp) -> bool) -> Option<Self> {
+        let (stamp, digest) = match &found.seen {
+            Seen::File { stamp, content: Content::Remembered(digest) } => (stamp, digest),
+            Seen::File { stamp, content: Content::Read(digest) } if settled(stamp) => (stamp, digest),
+            _ => return None,
+        };
+        let (folder, name) = match found.path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (&found.path[..slash], &found.path[slash + 1..]),
+            None => (&[][..], &found.path[..]),
+        };
+        Some(Self { folder, name, stamp, digest })
+    }
+}
+
+fn encode(root: &Path, listing: Option<&Listing>, keep: &[Keep<'_>]) -> Vec<u8> {
+    let mut to = Writer::default();
+    to.raw(MAGIC);
+    to.slice(root.as_os_str().as_bytes());
+    to.count(usize::from(listing.is_some()));
+    if let Some(listing) = listing {
+        listing.write(&mut to);
+    }
+    let folders = || keep.chunk_by(|one, next| one.folder == next.folder);
+    to.count(folders().count());
+    for files in folders() {
+        to.slice(files[0].folder);
+        to.count(files.len());
+        for file in files {
+            to.slice(file.name);
+            file.stamp.write(&mut to);
+            to.raw(file.digest);
+        }
+    }
+    let sum = checksum(to.as_bytes());
+    to.raw(&sum.to_le_bytes());
+    to.into_bytes()
+}
+
+/// Cheap and good enough to notice a torn or flipped byte: each step can be undone, so a single changed word
+/// always changes the sum.
+fn checksum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    words.iter().chain([&last]).fold(bytes.len() as u64, |sum, word| {
+        (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+/// Puts `bytes` in place of `file` in one step, readable by its owner only.
+fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(()) };
+    let mut prefix = OsString::from(name);
+    prefix.push(".");
+    sweep(folder, &prefix);
+    let mut draft = tempfile::Builder::new().prefix(&prefix).suffix(DRAFT).tempfile_in(folder)?;
+    draft.write_all(bytes)?;
+    draft.persist(file)?;
+    Ok(())
+}
+
+/// Removes the drafts of writers that did not live to rename them.
+fn sweep(folder: &Path, prefix: &OsString) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_draft =
+            name.as_bytes().starts_with(prefix.as_bytes()) && name.as_bytes().ends_with(DRAFT.as_bytes());
+        if is_draft && age(&entry).is_some_and(|age| age > ABANDONED_AFTER) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+}
+
+fn age(entry: &fs::DirEntry) -> Option<Duration> {
+    entry.metadata().ok()?.modified().ok()?.elapsed().ok()
+}

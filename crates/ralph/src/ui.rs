@@ -1,0 +1,68 @@
+//! The terminal: the one place that prints. Colours only where a person looks; a reader that went away is no error.
+
+pub(crate) mod crash;
+pub(crate) mod live;
+pub(crate) mod snippet;
+pub(crate) mod table;
+
+use std::fmt::Display;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Color, Style};
+
+pub(crate) const GOOD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
+pub(crate) const BAD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red))).bold();
+pub(crate) const ODD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
+pub(crate) const FAINT: Style = Style::new().dimmed();
+pub(crate) const STRONG: Style = Style::new().bold();
+
+/// Text in a style; the style is dropped where the output is no terminal.
+pub(crate) fn paint(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+pub(crate) fn say(line: impl Display) {
+    let _reader_gone = writeln!(anstream::stdout(), "{line}");
+}
+
+/// For what is not the result itself: progress, hints, errors.
+pub(crate) fn remark(line: impl Display) {
+    let _reader_gone = writeln!(anstream::stderr(), "{line}");
+}
+
+pub(crate) fn error(line: impl Display) {
+    remark(format_args!("{} {line}", paint(BAD, "error:")));
+}
+
+pub(crate) fn hint(line: impl Display) {
+    remark(format_args!("{} {line}", paint(FAINT, "hint:")));
+}
+
+pub(crate) fn json(value: &serde_json::Value) {
+    say(serde_json::to_string_pretty(value).unwrap_or_default());
+}
+
+/// Whether a person can be asked: both ends are a terminal.
+pub(crate) fn somebody_is_there() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Asks; only a clear yes is a yes.
+pub(crate) fn ask(question: impl Display) -> bool {
+    let _reader_gone = write!(anstream::stdout(), "{question} [y/N] ");
+    let _reader_gone = io::stdout().flush();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// How long ago, as people say it.
+pub(crate) fn ago(then: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    let seconds = (now.as_second() - then.as_second()).max(0);
+    match seconds {
+        0..5 => "just now".into(),
+        5..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}

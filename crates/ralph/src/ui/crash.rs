@@ -1,0 +1,15 @@
+//! A panic is our mistake. People see one line that says so, never a backtrace in the middle of their work.
+
+use std::io::Write as _;
+
+pub(crate) fn explain_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place =
+            panic.location().map(|place| format!(" ({}:{})", place.file(), place.line())).unwrap_or_default();
+        let what = panic.payload_as_str().unwrap_or("unknown");
+        let _nobody_listens = writeln!(
+            std::io::stderr(),
+            "ralph: internal error: {what}{place}. Nothing was verified by this run. Please report it."
+        );
+    }));
+}
