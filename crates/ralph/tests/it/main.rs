@@ -1,0 +1,5 @@
+//! Wiring, as transcripts of the real binary: one file per command, per door and per client.
+
+mod support;
+
+mod hook;
