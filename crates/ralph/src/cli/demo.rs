@@ -1,5 +1,220 @@
-//! `ralph demo`
-use super::Done;
+//! `ralph demo`: the whole story in seconds. A sample project in a temporary folder, a scripted stand-in for an agent,
+//! and the real engine: every answer comes from this very binary, called as a client calls it.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Done, Failure};
+use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
+use crate::{env, exit};
+
+const CONFIG: &str = "# ralph.yaml: what must pass before the sub-agent `check` may stop\nverify:\n  - sh tests.sh\n";
+
+const PROGRAM: &str = "# slug.sh: turns a title into a file name\nprintf '%s\\n' \"$1\"\n";
+
+const MENDED: &str = "# slug.sh: turns a title into a file name\n\
+                      printf '%s\\n' \"$1\" | tr '[:upper:]' '[:lower:]' | tr ' ' '-'\n";
+
+const TESTS: &str = "# tests.sh\n\
+                     expect() {\n\
+                     \x20 got=$(sh slug.sh \"$1\")\n\
+                     \x20 if [ \"$got\" = \"$2\" ]; then echo \"ok: $1\"\n\
+                     \x20 else echo \"FAILED: slug of '$1': expected '$2', got '$got'\"; exit 1; fi\n\
+                     }\n\
+                     expect 'hello' 'hello'\n\
+                     expect 'Hello World' 'hello-world'\n";
+
 pub(super) fn run() -> Done {
-    Ok(std::process::ExitCode::SUCCESS)
+    let dir = tempfile::Builder::new().prefix("ralph-demo-").tempdir()?;
+    let stage = Stage { dir: dir.path() };
+    stage.set_up()?;
+    stage.claim_without_work()?;
+    stage.weaken_the_gate()?;
+    stage.do_the_work()?;
+    stage.look_back()?;
+    where_to_go_next();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The temporary folder in which the story is played.
+struct Stage<'a> {
+    dir: &'a Path,
+}
+
+impl Stage<'_> {
+    fn set_up(&self) -> Result<(), Failure> {
+        title("A small project");
+        tell("`slug.sh` should turn a title into a file name. It does not yet. `tests.sh` says so.");
+        tell("`ralph.yaml` names the gate: the command that decides whether the work is done.");
+        for (name, text) in [("ralph.yaml", CONFIG), ("slug.sh", PROGRAM), ("tests.sh", TESTS)] {
+            fs::create_dir_all(self.project())?;
+            fs::write(self.project().join(name), text)?;
+        }
+        self.git(&["init", "-q"])?;
+        quote(CONFIG);
+        tell("A person looks at the gates and accepts them once. Until then nothing of a repo is ever run.");
+        let shown: Value = self.ralph(&["trust", "--show", "--json"], None)?.json()?;
+        let sha256 = shown["sha256"].as_str().unwrap_or_default().to_owned();
+        typed(&format!("ralph trust   (SHA-256 {}…)", sha256.get(..16).unwrap_or_default()));
+        self.ralph(&["trust", "--hash", &sha256], None)?;
+        Ok(())
+    }
+
+    fn claim_without_work(&self) -> Result<(), Failure> {
+        title("The agent says it is done");
+        tell("A sub-agent called `check` is to mend slug.sh. (In this demo it is a script; everything else is real.)");
+        agent("I have mended slug.sh. All tests pass. Done!");
+        tell("It tries to stop. The client asks ralph, and ralph runs the gate on the files as they are:");
+        let answer = self.stop("I have mended slug.sh. All tests pass. Done!")?;
+        self.expect_held(&answer, "slug of 'Hello World'")?;
+        show_held(&answer);
+        tell("The agent did not get out, and now it knows exactly what is wrong.");
+        Ok(())
+    }
+
+    fn weaken_the_gate(&self) -> Result<(), Failure> {
+        title("The agent tries a short cut");
+        agent("The gate is in my way. I write `verify: [\"true\"]` into ralph.yaml.");
+        fs::write(self.project().join("ralph.yaml"), "verify: [\"true\"]\n")?;
+        let answer = self.stop("Everything passes now.")?;
+        self.expect_held(&answer, "not the accepted one")?;
+        show_held(&answer);
+        tell("What a person accepted is kept outside the repo, and that is what was run. Nothing can end verified");
+        tell("while the file says something else.");
+        Ok(())
+    }
+
+    fn do_the_work(&self) -> Result<(), Failure> {
+        title("The agent does the work");
+        agent("I put ralph.yaml back and really mend slug.sh.");
+        fs::write(self.project().join("ralph.yaml"), CONFIG)?;
+        fs::write(self.project().join("slug.sh"), MENDED)?;
+        quote(MENDED);
+        let answer = self.stop("Done.")?;
+        let said = answer["systemMessage"].as_str().unwrap_or_default();
+        if !said.contains("Verification passed") {
+            return Err(broken(&answer));
+        }
+        ui::say(format_args!("  {} {said}", paint(GOOD, "let go:")));
+        tell("It said less this time. It did not have to be believed.");
+        Ok(())
+    }
+
+    fn look_back(&self) -> Result<(), Failure> {
+        title("What is remembered");
+        tell("Every step is in a ledger outside the repo, each line bound to the one before it:");
+        typed("ralph log");
+        let log = self.ralph(&["log"], None)?;
+        quote(&String::from_utf8_lossy(&log.0.stdout));
+        Ok(())
+    }
+
+    fn project(&self) -> std::path::PathBuf {
+        self.dir.join("slugs")
+    }
+
+    /// The client's question when the sub-agent wants to stop, as Claude Code asks it.
+    fn stop(&self, message: &str) -> Result<Value, Failure> {
+        let input = json!({
+            "hook_event_name": "SubagentStop",
+            "session_id": "demo",
+            "cwd": self.project(),
+            "agent_id": "demo-agent",
+            "agent_type": "check",
+            "last_assistant_message": message,
+        });
+        self.ralph(&["hook", "claude"], Some(&input))?.json()
+    }
+
+    fn expect_held(&self, answer: &Value, because: &str) -> Result<(), Failure> {
+        let held = answer["decision"] == "block" && context(answer).contains(because);
+        if held { Ok(()) } else { Err(broken(answer)) }
+    }
+
+    fn ralph(&self, arguments: &[&str], input: Option<&Value>) -> Result<Said, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).current_dir(self.project()).env("RALPH_HOME", self.dir.join("ralph-home"));
+        // The demo may itself be run by an agent; its own little session is another one.
+        for (name, _) in env::all().filter(|(name, _)| name.to_string_lossy().starts_with("CLAUDE")) {
+            command.env_remove(name);
+        }
+        let output = output_of(command, input)?;
+        if output.status.success() {
+            return Ok(Said(output));
+        }
+        Err(Failure::new(exit::NOT_VERIFIED, String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<(), Failure> {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(self.project());
+        let output = output_of(command, None)
+            .map_err(|error| Failure::new(exit::USAGE, format!("git cannot be run: {error}")).hint("install git"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Failure::new(exit::USAGE, String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+struct Said(Output);
+
+impl Said {
+    fn json(&self) -> Result<Value, Failure> {
+        let text = String::from_utf8_lossy(&self.0.stdout);
+        serde_json::from_str(&text).map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("{error}: {text}")))
+    }
+}
+
+fn output_of(mut command: Command, input: Option<&Value>) -> io::Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        stdin.write_all(input.to_string().as_bytes())?;
+    }
+    child.wait_with_output()
+}
+
+fn broken(answer: &Value) -> Failure {
+    Failure::new(exit::NOT_VERIFIED, format!("the demo did not go as it should; ralph answered {answer}"))
+}
+
+fn context(answer: &Value) -> &str {
+    answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
+}
+
+fn title(text: &str) {
+    ui::say(format_args!("\n{}", paint(STRONG, text)));
+}
+
+fn tell(text: &str) {
+    ui::say(format_args!("  {text}"));
+}
+
+fn agent(words: &str) {
+    ui::say(format_args!("  {} {words}", paint(ODD, "agent:")));
+}
+
+fn typed(words: &str) {
+    ui::say(format_args!("  {}", paint(FAINT, format!("$ {words}"))));
+}
+
+fn quote(text: &str) {
+    for line in text.lines() {
+        ui::say(format_args!("  {} {line}", paint(FAINT, "|")));
+    }
+}
+
+fn show_held(answer: &Value) {
+    ui::say(format_args!("  {} {}", paint(BAD, "held:"), answer["reason"].as_str().unwrap_or_default()));
+    quote(context(answer));
+}
+
+fn where_to_go_next() {
+    title("Where to go next");
+    tell("In your own project: write a ralph.yaml with a `verify:` list, look at it with `ralph trust`, try it with");
+    tell("`ralph verify`, and let your client ask ralph: `ralph hook --help` shows the four lines for Claude Code.");
 }
