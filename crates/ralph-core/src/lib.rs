@@ -6,6 +6,7 @@
 //! - [`layout`], [`preset`], [`budget`]: what differs between repos and systems, as data
 //! - [`config`]: what a repo asks for; [`gate`]: a command that passes or fails, its plan and its receipt
 //! - [`wire`]: what clients say and hear
+//! - [`detect`]: which gates a project could have
 //! - [`marker`], [`export`]: claims and state of other layouts
 //! - [`untrusted`], [`excerpt`], [`feedback`]: what the agent and the person are told
 //! - [`event`], [`state`], [`facts`], [`verdict`]: what we remember, what is, what was seen, how it ends
@@ -15,6 +16,7 @@
 pub mod budget;
 pub mod config;
 pub mod decide;
+pub mod detect;
 pub mod duration;
 pub mod event;
 pub mod excerpt;

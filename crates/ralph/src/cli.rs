@@ -1,6 +1,8 @@
 //! The commands for people and scripts: one definition for parsing, help and completion; one file per command.
 
 mod demo;
+mod doctor;
+mod init;
 mod log;
 mod place;
 mod reset;
@@ -35,6 +37,8 @@ const AFTER_HELP: &str = "Exit codes of verify: 0 verified, 1 not verified, 2 us
 enum Command {
     /// Show the whole story in seconds, offline, in a temporary folder
     Demo,
+    /// Find this project's gates, write ralph.yaml, wire the agent client
+    Init(init::Arguments),
     /// Run the gates on the tree as it is, and write receipts
     Verify(verify::Arguments),
     /// Show what is: gates, trust, loops
@@ -45,6 +49,8 @@ enum Command {
     Reset(reset::Arguments),
     /// Show and accept the gate definition of this repo
     Trust(trust::Arguments),
+    /// Prove the wiring: send a recorded event through the hook as installed
+    Doctor(doctor::Arguments),
     /// Answer one hook event of an agent client (the client calls this)
     Hook(HookArguments),
 }
@@ -71,6 +77,8 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match arguments.command {
         Command::Demo => demo::run(),
+        Command::Init(arguments) => init::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),

@@ -242,6 +242,20 @@ impl Case<'_> {
         }
     }
 
+    /// Runs all gates once without judging anything, to see whether they work.
+    pub(crate) fn try_gates(&self, watch: &mut dyn Watch) -> Result<Evidence, EngineError> {
+        self.home.create()?;
+        let asked = Asked {
+            arrived: clock::now(),
+            deadline: None,
+            last_message: "",
+            jobs: jobs(),
+            keep_going: true,
+            fresh: true,
+        };
+        self.run_gates(&self.in_force.config.gates, &asked, watch)
+    }
+
     fn remember(&self, events: &[Event]) -> Result<(), EngineError> {
         let lock = self.lock()?;
         let now = clock::now();

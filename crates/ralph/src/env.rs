@@ -7,6 +7,7 @@
 //! | `RALPH_INSIDE_GATE` | set by us inside a gate: the repo whose gate it is |
 //! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
 //! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
+//! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
 
 use std::ffi::OsString;
@@ -42,6 +43,11 @@ pub(crate) fn inside_gate_of() -> Option<String> {
 
 pub(crate) fn claude_project_dir() -> Option<PathBuf> {
     read("CLAUDE_PROJECT_DIR").map(PathBuf::from)
+}
+
+/// The client's cap on holds in a row, where the environment sets it.
+pub(crate) fn block_cap() -> Option<u32> {
+    text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP")?.parse().ok()
 }
 
 /// The person's home folder: `HOME`, else what the user database says.

@@ -8,7 +8,8 @@
 //! repos/REPO/lock                held for moments, while state changes
 //! repos/REPO/gates.lock          held while gates run: one set at a time in one repo
 //! repos/REPO/tree-cache          stat cache of the fingerprint
-//! repos/REPO/export.json         what we last wrote into the repo
+//! repos/REPO/export.json         the state file we last wrote into the repo
+//! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
 //! repos/REPO/receipts/KEY        where in which ledger the receipt stands
 //! repos/REPO/loops/LOOP/         ledger.jsonl, state.json, logs/, ignore-rules
 //! ```
@@ -90,6 +91,10 @@ impl RepoHome {
 
     pub(crate) fn export_record(&self) -> PathBuf {
         self.dir.join("export.json")
+    }
+
+    pub(crate) fn install_record(&self) -> PathBuf {
+        self.dir.join("install.json")
     }
 
     pub(crate) fn receipts_dir(&self) -> PathBuf {

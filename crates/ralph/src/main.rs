@@ -13,6 +13,7 @@ mod files;
 mod gates;
 mod home;
 mod hook;
+mod install;
 mod ledger;
 mod notices;
 mod proc;

@@ -62,6 +62,11 @@ impl Repo {
         Ok(found.map(|folder| Self::at(folder)))
     }
 
+    /// A folder that is to become one.
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
+        Ok(Self::at(&fs::canonicalize(folder)?))
+    }
+
     /// The repo whose root is this folder.
     fn at(root: &Path) -> Self {
         let Some(checkout) = root.ancestors().find(|folder| folder.join(".git").exists()) else {

@@ -114,6 +114,17 @@ impl Trust {
         })
     }
 
+    /// Takes one content back.
+    pub(crate) fn forget(home: &Home, key: &str, sha256: &Digest, now: Timestamp) -> io::Result<()> {
+        Self::change(home, |trust| {
+            let Some(repo) = trust.repos.get_mut(key) else { return };
+            repo.accepted.retain(|acceptance| acceptance.sha256 != *sha256);
+            if repo.accepted.is_empty() {
+                repo.revoked.push(now);
+            }
+        })
+    }
+
     fn change(home: &Home, change: impl FnOnce(&mut Self)) -> io::Result<()> {
         files::private_dir(home.root())?;
         let Some(_lock) = Lock::take(&home.trust_lock(), Duration::from_secs(5))? else {

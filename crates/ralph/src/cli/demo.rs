@@ -12,7 +12,8 @@ use super::{Done, Failure};
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::{env, exit};
 
-const CONFIG: &str = "# ralph.yaml: what must pass before the sub-agent `check` may stop\nverify:\n  - sh tests.sh\n";
+const CONFIG: &str =
+    "# ralph.yaml: what must pass before the sub-agent `check` may stop\nverify:\n  - sh tests.sh\n";
 
 const PROGRAM: &str = "# slug.sh: turns a title into a file name\nprintf '%s\\n' \"$1\"\n";
 
@@ -66,7 +67,9 @@ impl Stage<'_> {
 
     fn claim_without_work(&self) -> Result<(), Failure> {
         title("The agent says it is done");
-        tell("A sub-agent called `check` is to mend slug.sh. (In this demo it is a script; everything else is real.)");
+        tell(
+            "A sub-agent called `check` is to mend slug.sh. (In this demo it is a script; everything else is real.)",
+        );
         agent("I have mended slug.sh. All tests pass. Done!");
         tell("It tries to stop. The client asks ralph, and ralph runs the gate on the files as they are:");
         let answer = self.stop("I have mended slug.sh. All tests pass. Done!")?;
@@ -83,7 +86,9 @@ impl Stage<'_> {
         let answer = self.stop("Everything passes now.")?;
         self.expect_held(&answer, "not the accepted one")?;
         show_held(&answer);
-        tell("What a person accepted is kept outside the repo, and that is what was run. Nothing can end verified");
+        tell(
+            "What a person accepted is kept outside the repo, and that is what was run. Nothing can end verified",
+        );
         tell("while the file says something else.");
         Ok(())
     }
@@ -152,8 +157,9 @@ impl Stage<'_> {
     fn git(&self, arguments: &[&str]) -> Result<(), Failure> {
         let mut command = Command::new("git");
         command.args(arguments).current_dir(self.project());
-        let output = output_of(command, None)
-            .map_err(|error| Failure::new(exit::USAGE, format!("git cannot be run: {error}")).hint("install git"))?;
+        let output = output_of(command, None).map_err(|error| {
+            Failure::new(exit::USAGE, format!("git cannot be run: {error}")).hint("install git")
+        })?;
         if output.status.success() {
             return Ok(());
         }
@@ -166,7 +172,8 @@ struct Said(Output);
 impl Said {
     fn json(&self) -> Result<Value, Failure> {
         let text = String::from_utf8_lossy(&self.0.stdout);
-        serde_json::from_str(&text).map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("{error}: {text}")))
+        serde_json::from_str(&text)
+            .map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("{error}: {text}")))
     }
 }
 
@@ -215,6 +222,10 @@ fn show_held(answer: &Value) {
 
 fn where_to_go_next() {
     title("Where to go next");
-    tell("In your own project: write a ralph.yaml with a `verify:` list, look at it with `ralph trust`, try it with");
-    tell("`ralph verify`, and let your client ask ralph: `ralph hook --help` shows the four lines for Claude Code.");
+    tell(
+        "In your own project: write a ralph.yaml with a `verify:` list, look at it with `ralph trust`, try it with",
+    );
+    tell(
+        "`ralph verify`, and let your client ask ralph: `ralph hook --help` shows the four lines for Claude Code.",
+    );
 }

@@ -1,5 +1,7 @@
 //! Where a command was called: the repo, what was accepted for it, and what is remembered of it.
 
+use std::path::Path;
+
 use ralph_core::id::LoopId;
 
 use super::Failure;
@@ -19,17 +21,29 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn here(gate_timeout: Option<&str>) -> Result<Self, Failure> {
+        Self::find(gate_timeout, |_| {
+            Err(Failure::new(exit::USAGE, "this is no repo: no ralph.yaml and no .git here or above")
+                .hint("`ralph init` sets one up, or go into the project"))
+        })
+    }
+
+    /// The same where nothing has to be there yet.
+    pub(super) fn here_or_new() -> Result<Self, Failure> {
+        Self::find(None, |here| Ok(Repo::new(here)?))
+    }
+
+    fn find(
+        gate_timeout: Option<&str>,
+        otherwise: impl FnOnce(&Path) -> Result<Repo, Failure>,
+    ) -> Result<Self, Failure> {
         let home = Home::find()?;
         let trust = Trust::load(&home)?;
         let here = std::env::current_dir().map_err(|error| {
             Failure::new(exit::USAGE, format!("the current folder cannot be used: {error}"))
         })?;
-        let Some(repo) = Repo::find(&here, &trust)? else {
-            return Err(Failure::new(
-                exit::USAGE,
-                "this is no repo: no ralph.yaml and no .git here or above",
-            )
-            .hint("write a ralph.yaml with a `verify:` list, or go into the project"));
+        let repo = match Repo::find(&here, &trust)? {
+            Some(repo) => repo,
+            None => otherwise(&here)?,
         };
         let repo_home = home.repo(&repo.id());
         Ok(Self { settings: Settings::load(gate_timeout)?, home, trust, repo, repo_home })

@@ -82,6 +82,11 @@ pub(super) fn show_and_ask(place: &Place) -> Result<bool, Failure> {
     Ok(yes)
 }
 
+/// Accepts what lies here; for a command that has just written it and asked.
+pub(super) fn accept_as_it_is(place: &Place) -> Result<(), Failure> {
+    Offered::of(place)?.accept(place)
+}
+
 /// What there is to accept.
 struct Offered {
     layout: Layout,

@@ -150,7 +150,7 @@ fn chosen(gates: &[Gate], words: &[String]) -> Result<Vec<Gate>, Failure> {
     Ok(chosen)
 }
 
-fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a> {
+pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a> {
     // A wish to know is never used up, and nobody is held by it.
     let mut limits = Limits::new(&preset::CHECK, in_force.layout.data().clocks);
     limits.attempts = Sourced::default(Attempts::Unlimited);

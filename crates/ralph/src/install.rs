@@ -1,0 +1,160 @@
+//! Putting our hook into a client's settings and taking it out again, without losing anything that is there.
+//!
+//! What was there before and what we wrote is remembered outside the repo. Where nothing else changed, taking out gives
+//! the old bytes back; where somebody edited the file since, exactly our entries go.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::gate::Gate;
+use ralph_core::id::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+use crate::home::RepoHome;
+
+pub(crate) mod claude;
+
+/// What was written into the repo, for taking it out again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Installed {
+    #[serde(default)]
+    files: Vec<WrittenFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WrittenFile {
+    /// From the repo root.
+    path: PathBuf,
+    /// The text that was there before us; none where there was no file.
+    before: Option<String>,
+    after: Digest,
+}
+
+impl Installed {
+    pub(crate) fn load(home: &RepoHome) -> io::Result<Self> {
+        let text = files::read_if_there(&home.install_record())?.unwrap_or_default();
+        Ok(serde_json::from_slice(&text).unwrap_or_default())
+    }
+
+    fn save(&self, home: &RepoHome) -> io::Result<()> {
+        home.create()?;
+        files::replace(&home.install_record(), &serde_json::to_vec(self).map_err(io::Error::other)?)
+    }
+
+    /// Writes a file of the repo, remembering what it replaces.
+    pub(crate) fn write(&mut self, home: &RepoHome, root: &Path, path: &str, text: &str) -> io::Result<()> {
+        let full = root.join(path);
+        let now = read_text(&full)?;
+        let ours = self.files.iter().position(|file| file.path == Path::new(path));
+        let before = match ours.map(|at| self.files.swap_remove(at)) {
+            // Written by us and untouched since: what was there first is still what was there before.
+            Some(file) if now.as_ref().is_some_and(|now| Digest::of(now) == file.after) => file.before,
+            _ => now,
+        };
+        self.files.push(WrittenFile { path: path.into(), before, after: Digest::of(text) });
+        // First the memory of it: a file that we do not remember could not be taken out again.
+        self.save(home)?;
+        if let Some(folder) = full.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        replace_keeping_mode(&full, text)
+    }
+
+    /// Puts everything back; tells of each file what became of it.
+    pub(crate) fn undo(&mut self, home: &RepoHome, root: &Path) -> io::Result<Vec<(PathBuf, Undone)>> {
+        let mut told = Vec::new();
+        for file in std::mem::take(&mut self.files) {
+            let undone = undo_one(&root.join(&file.path), &file)?;
+            told.push((file.path, undone));
+        }
+        self.save(home)?;
+        Ok(told)
+    }
+}
+
+/// What became of a file that is taken out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Undone {
+    PutBack,
+    Removed,
+    /// Somebody changed it since; only our entries went.
+    EntriesTakenOut,
+    /// Somebody changed it since, and it is theirs now.
+    LeftAsItIs,
+    GoneAlready,
+}
+
+fn undo_one(path: &Path, file: &WrittenFile) -> io::Result<Undone> {
+    let Some(now) = read_text(path)? else { return Ok(Undone::GoneAlready) };
+    let untouched = Digest::of(&now) == file.after;
+    match (&file.before, untouched) {
+        (Some(before), true) => {
+            replace_keeping_mode(path, before)?;
+            Ok(Undone::PutBack)
+        }
+        (None, true) => {
+            fs::remove_file(path)?;
+            // The folder goes too where we made it: only an empty one can be removed.
+            let _not_empty = path.parent().map(fs::remove_dir);
+            Ok(Undone::Removed)
+        }
+        (_, false) => match claude::take_out(&now) {
+            Some(rest) => {
+                replace_keeping_mode(path, &rest)?;
+                Ok(Undone::EntriesTakenOut)
+            }
+            None => Ok(Undone::LeftAsItIs),
+        },
+    }
+}
+
+fn read_text(path: &Path) -> io::Result<Option<String>> {
+    let Some(bytes) = files::read_if_there(path)? else { return Ok(None) };
+    let not_text = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is not text", path.display()));
+    String::from_utf8(bytes).map(Some).map_err(|_| not_text())
+}
+
+/// Replaces a file of the person's, whose mode is theirs to choose.
+fn replace_keeping_mode(path: &Path, text: &str) -> io::Result<()> {
+    let mode = fs::metadata(path).map(|meta| meta.permissions()).ok();
+    files::replace(path, text.as_bytes())?;
+    let plain = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    fs::set_permissions(path, mode.unwrap_or(plain))
+}
+
+/// How long the client waits for the hook, and how long the hook takes at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    pub(crate) client: u64,
+    pub(crate) deadline: u64,
+}
+
+impl Timeouts {
+    /// All gates one after the other and a minute, at least ten minutes, at most an hour; our own deadline is earlier.
+    pub(crate) fn for_gates(gates: &[Gate]) -> Self {
+        let gates: u64 = gates.iter().map(|gate| gate.timeout.as_secs() * u64::from(gate.retries + 1)).sum();
+        let client = (gates + 60).clamp(600, 3600);
+        Self { client, deadline: client - 30 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ralph_core::config::{Config, Defaults};
+    use ralph_core::layout::Layout;
+
+    #[test]
+    fn the_clients_time_out_fits_all_gates_within_bounds() {
+        let timeouts = |text: &str| {
+            let config = Config::parse(text, Layout::Native, &Defaults::default()).expect("valid");
+            let Timeouts { client, deadline } = Timeouts::for_gates(&config.gates);
+            (client, deadline)
+        };
+        assert_eq!(timeouts("verify: [a]"), (600, 570));
+        assert_eq!(timeouts("verify: [{run: a, timeout: 10m}, {run: b, timeout: 5m}]"), (960, 930));
+        assert_eq!(timeouts("verify: [{run: a, timeout: 5h}]"), (3600, 3570));
+    }
+}
