@@ -11,6 +11,7 @@ use crate::layout::Clocks;
 use crate::preset::Preset;
 
 /// How many attempts: a number, or spelled out that there is none.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attempts {
@@ -37,6 +38,7 @@ impl std::fmt::Display for Attempts {
 }
 
 /// What happens to a failing loop at a limit.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
@@ -100,6 +102,7 @@ fn clock(scalar: &Scalar, place: Place) -> Result<Option<Duration>, Problem> {
 }
 
 /// Where a number came from; later ones win.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -123,6 +126,7 @@ impl std::fmt::Display for Origin {
 }
 
 /// A value that knows where it came from.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sourced<T> {
     pub value: T,
@@ -143,6 +147,7 @@ impl<T> Sourced<T> {
 }
 
 /// The limits of a loop: every number there, each with its origin.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     pub attempts: Sourced<Attempts>,

@@ -13,6 +13,7 @@ use crate::layout::Layout;
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Who is trying to stop.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Subject {
@@ -34,6 +35,7 @@ impl Subject {
     }
 }
 
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -93,6 +95,7 @@ pub enum Event {
 }
 
 /// One judged attempt to stop.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     pub attempt: u32,
@@ -107,6 +110,7 @@ pub struct Judgement {
 }
 
 /// Enough of a failure to tell at the next attempt whether it is still the same one.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureMark {
     pub gate: GateName,
@@ -114,6 +118,7 @@ pub struct FailureMark {
     pub text: Digest,
 }
 
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum ResetCause {
@@ -123,6 +128,7 @@ pub enum ResetCause {
     Command,
 }
 
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "oddity", rename_all = "snake_case")]
 pub enum ExportOddity {

@@ -58,6 +58,7 @@ pub enum Answer {
 }
 
 /// What became of one gate.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
@@ -144,6 +145,7 @@ fn signal_name(signal: i32) -> &'static str {
 }
 
 /// One gate's run, or the receipt that stood in for it, as everybody after the runner sees it.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateReport {
     pub gate: GateName,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Problem;
 use crate::id::GateName;
 
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -68,6 +69,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Why.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Reason {
@@ -107,6 +109,7 @@ impl Reason {
 }
 
 /// What keeps us from telling. It is never the agent's work that is at fault here.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "trouble", rename_all = "snake_case")]
 pub enum Trouble {
@@ -129,6 +132,7 @@ fn names(gates: &[GateName]) -> String {
 }
 
 /// Which limit let a failing loop go.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum LimitHit {

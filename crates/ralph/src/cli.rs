@@ -2,6 +2,7 @@
 
 mod demo;
 mod doctor;
+mod generated;
 mod init;
 mod log;
 mod place;
@@ -51,6 +52,12 @@ enum Command {
     Trust(trust::Arguments),
     /// Prove the wiring: send a recorded event through the hook as installed
     Doctor(doctor::Arguments),
+    /// Print completions for a shell
+    Completions(generated::CompletionsArguments),
+    /// Print the JSON schema of ralph.yaml or of the events
+    Schema(generated::SchemaArguments),
+    /// Print the manual page
+    Man,
     /// Answer one hook event of an agent client (the client calls this)
     Hook(HookArguments),
 }
@@ -79,6 +86,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Init(arguments) => init::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Completions(arguments) => generated::completions(&arguments),
+        Command::Schema(arguments) => generated::schema(&arguments),
+        Command::Man => generated::man(),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::raw::Spanned;
 
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("line {line}, column {column}: {what} ({hint})")]
 pub struct Problem {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::Gate;
 use crate::id::{Digest, GateName, TreeHash};
 
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     gate: GateName,

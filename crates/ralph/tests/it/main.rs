@@ -3,3 +3,4 @@
 mod support;
 
 mod hook;
+mod schema;
