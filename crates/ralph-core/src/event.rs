@@ -64,6 +64,7 @@ pub enum Event {
     },
     RunStarted {
         tree: TreeHash,
+        #[serde(default)]
         files: usize,
         /// What was odd about reading the tree.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -96,6 +96,16 @@ impl Case<'_> {
         Ok(Outcome { decision, facts, before })
     }
 
+    /// Looks at the checks and says what would be decided, without judging anybody: for a part of the gates, or to see
+    /// whether they work.
+    pub(crate) fn look(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Outcome, EngineError> {
+        self.home.create()?;
+        let mut facts = self.facts(asked)?;
+        facts.evidence = Some(self.gather(asked, watch)?);
+        let before = State::default();
+        Ok(Outcome { decision: decide(&before, &facts).decision, facts, before })
+    }
+
     fn facts(&self, asked: &Asked<'_>) -> Result<Facts, EngineError> {
         let export = self.look_at_export()?;
         Ok(Facts {
@@ -182,7 +192,7 @@ impl Case<'_> {
     }
 
     /// Runs these gates, writing down what is seen as it is seen.
-    pub(crate) fn run_gates(
+    fn run_gates(
         &self,
         gates: &[Gate],
         asked: &Asked<'_>,
@@ -240,20 +250,6 @@ impl Case<'_> {
             (None, Ok(seen)) => Ok(Evidence::Gates(seen)),
             (None, Err(trouble)) => Ok(Evidence::Trouble(trouble)),
         }
-    }
-
-    /// Runs all gates once without judging anything, to see whether they work.
-    pub(crate) fn try_gates(&self, watch: &mut dyn Watch) -> Result<Evidence, EngineError> {
-        self.home.create()?;
-        let asked = Asked {
-            arrived: clock::now(),
-            deadline: None,
-            last_message: "",
-            jobs: jobs(),
-            keep_going: true,
-            fresh: true,
-        };
-        self.run_gates(&self.in_force.config.gates, &asked, watch)
     }
 
     fn remember(&self, events: &[Event]) -> Result<(), EngineError> {

@@ -13,7 +13,9 @@ const CONFIG_SCHEMA: &str = include_str!("../../../../schema/ralph.schema.json")
 const EVENT_SCHEMA: &str = include_str!("../../../../schema/event.schema.json");
 
 #[derive(clap::Args)]
-#[command(after_help = "Example, for bash:\n  ralph completions bash > ~/.local/share/bash-completion/completions/ralph")]
+#[command(
+    after_help = "Example, for bash:\n  ralph completions bash > ~/.local/share/bash-completion/completions/ralph"
+)]
 pub(super) struct CompletionsArguments {
     shell: Shell,
 }

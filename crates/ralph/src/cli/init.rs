@@ -14,6 +14,7 @@ use ralph_core::layout::Layout;
 use super::place::Place;
 use super::{Done, Failure, trust, verify};
 use crate::definition::{self, InForce};
+use crate::engine::{self, Asked};
 use crate::install::{Installed, Timeouts, Undone, claude};
 use crate::trust::Trust;
 use crate::ui::live::Live;
@@ -169,8 +170,16 @@ impl Plan {
         };
         ui::say("");
         let mut live = Live::new(&in_force.config.gates, false);
-        let evidence = verify::plain_case(place, &in_force).try_gates(&mut live)?;
-        let Evidence::Gates(seen) = evidence else { return Ok(self) };
+        let asked = Asked {
+            arrived: clock::now(),
+            deadline: None,
+            last_message: "",
+            jobs: engine::jobs(),
+            keep_going: true,
+            fresh: true,
+        };
+        let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
+        let Some(Evidence::Gates(seen)) = looked.facts.evidence else { return Ok(self) };
         let width = table::width(seen.reports.iter().map(|report| &report.gate));
         for report in seen.reports {
             ui::say(table::line(&report, width));

@@ -72,7 +72,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         fresh: arguments.fresh,
     };
     let mut live = Live::new(&in_force.config.gates, arguments.json);
-    let outcome = match case.judge(&asked, &mut live) {
+    let judged = if subset { case.look(&asked, &mut live) } else { case.judge(&asked, &mut live) };
+    let outcome = match judged {
         Err(EngineError::Interrupted(signal)) => return Ok(exit::by_signal(signal)),
         other => other?,
     };
