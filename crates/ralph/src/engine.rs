@@ -198,8 +198,7 @@ impl Case<'_> {
         asked: &Asked<'_>,
         watch: &mut dyn Watch,
     ) -> Result<Evidence, EngineError> {
-        let pinned =
-            files::read_if_there(&self.rules_file())?.and_then(|bytes| IgnoreRules::from_bytes(&bytes));
+        let pinned = self.pinned_rules()?;
         let mut reader = TreeReader::new(&self.repo.root)
             .cache(self.home.tree_cache())
             .own_files(self.export().own_file());
@@ -271,7 +270,14 @@ impl Case<'_> {
         self.home.loop_dir(&self.loop_id)
     }
 
-    /// The ignore rules at this loop's first run: an edit of `.gitignore` during the loop hides nothing.
+    fn pinned_rules(&self) -> io::Result<Option<IgnoreRules>> {
+        if self.subject == Subject::Plain {
+            return Ok(None);
+        }
+        Ok(files::read_if_there(&self.rules_file())?.and_then(|bytes| IgnoreRules::from_bytes(&bytes)))
+    }
+
+    /// The ignore rules at a held agent's first run: an edit of `.gitignore` during its loop hides nothing.
     fn rules_file(&self) -> PathBuf {
         self.loop_dir().join("ignore-rules")
     }
@@ -325,7 +331,7 @@ impl Scribe<'_> {
 impl Watch for Scribe<'_> {
     fn tree(&mut self, tree: &Tree) {
         let rules = self.case.rules_file();
-        if !rules.exists() {
+        if self.case.subject != Subject::Plain && !rules.exists() {
             let _without_it_nothing_is_pinned = files::replace(&rules, &tree.rules().to_bytes());
         }
         let note = match tree.git() {
