@@ -141,7 +141,7 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
     match (&call.event, &call.session) {
         (HookEvent::SubagentStop, _) => sub_agent_stops(call, options, deadline),
         (HookEvent::Other(_), _) | (_, None) => Ok(HookReply::Silent),
-        (event, Some(session)) => Ok(notices::deliver(&Home::find()?, session, event)),
+        (_, Some(session)) => Ok(notices::deliver(&Home::find()?, session, call)),
     }
 }
 

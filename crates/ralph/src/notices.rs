@@ -1,5 +1,5 @@
 //! What a session has yet to be told. A client shows nothing of what a hook says when a sub-agent stops, so it waits for
-//! the next event that can: the person at a prompt or a stop, the agent at a prompt or after a tool.
+//! the next event that can: the person and the agent at a prompt or after a tool, the person at a stop too.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::feedback::Notice;
 use ralph_core::id::SessionId;
-use ralph_core::wire::{HookEvent, HookReply, claude};
+use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 
 use crate::files;
@@ -51,15 +51,20 @@ pub(crate) fn leave_once(home: &Home, session: &SessionId, line: &str) -> io::Re
     })
 }
 
-/// What this event can tell of what waits.
-pub(crate) fn deliver(home: &Home, session: &SessionId, event: &HookEvent) -> HookReply {
-    let (to_person, to_agent) = (claude::can_tell_person(event), claude::can_tell_agent(event));
+/// What this call can tell of what waits. What an agent inside a sub-agent hears still waits for the main agent: a
+/// sub-agent may keep it to itself, and several may be at work.
+pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall) -> HookReply {
+    let (to_person, to_agent) = (claude::can_tell_person(call), claude::can_tell_agent(&call.event));
     let path = home.notices_file(session);
     // Most sessions have nothing waiting: one look, no write.
     let waiting = Waiting::read(&path).unwrap_or_default();
     let something = to_person && !waiting.person.is_empty() || to_agent && !waiting.agent.is_empty();
     if !something {
         return HookReply::Silent;
+    }
+    let text = |lines: Vec<String>| (!lines.is_empty()).then(|| lines.join("\n"));
+    if call.agent.is_some() {
+        return HookReply::Tell { person: None, agent: text(waiting.agent) };
     }
     let (mut person, mut agent) = (Vec::new(), Vec::new());
     let told = change(&path, |waiting| {
@@ -70,7 +75,6 @@ pub(crate) fn deliver(home: &Home, session: &SessionId, event: &HookEvent) -> Ho
             agent = std::mem::take(&mut waiting.agent);
         }
     });
-    let text = |lines: Vec<String>| (!lines.is_empty()).then(|| lines.join("\n"));
     match (told, text(person), text(agent)) {
         (Err(_), ..) | (_, None, None) => HookReply::Silent,
         (Ok(()), person, agent) => HookReply::Tell { person, agent },

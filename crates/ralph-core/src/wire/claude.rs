@@ -74,9 +74,10 @@ pub fn can_tell_agent(event: &HookEvent) -> bool {
     matches!(event, HookEvent::UserPromptSubmit | HookEvent::PostToolUse)
 }
 
-/// Whether the client shows a `systemMessage` of this event; on `SubagentStop` it is lost.
-pub fn can_tell_person(event: &HookEvent) -> bool {
-    matches!(event, HookEvent::UserPromptSubmit | HookEvent::Stop)
+/// Whether the client shows a `systemMessage` of this call; when a sub-agent stops, and inside one, it is lost.
+pub fn can_tell_person(call: &HookCall) -> bool {
+    let shown = matches!(call.event, HookEvent::UserPromptSubmit | HookEvent::PostToolUse | HookEvent::Stop);
+    shown && call.agent.is_none()
 }
 
 /// The bytes for stdout; the exit code is 0 always.

@@ -104,3 +104,17 @@ proptest! {
         prop_assert_eq!(value["reason"].as_str(), Some(reason.as_str()));
     }
 }
+
+#[test]
+fn the_person_is_told_by_the_main_session_only() {
+    let call = |event: &str, agent: &str| {
+        parse(format!(r#"{{"hook_event_name":"{event}","session_id":"s"{agent}}}"#).as_bytes()).expect("JSON")
+    };
+    for event in ["UserPromptSubmit", "PostToolUse", "Stop"] {
+        assert!(can_tell_person(&call(event, "")), "{event}");
+        assert!(!can_tell_person(&call(event, r#","agent_id":"a1","agent_type":"worker""#)), "{event}");
+    }
+    // `--agent` names the main thread.
+    assert!(can_tell_person(&call("Stop", r#","agent_type":"check""#)));
+    assert!(!can_tell_person(&call("SubagentStop", r#","agent_id":"a1","agent_type":"check""#)));
+}
