@@ -81,6 +81,17 @@ pub fn notice(facts: &Facts, decision: &Decision) -> Option<Notice> {
     Some(Notice { person, agent })
 }
 
+/// What is told of a stop that went through because the hook was ended before its verdict.
+pub fn interrupted(name: &str, signal: i32) -> Notice {
+    let line = format!(
+        "the gates for `{name}` were cut off by signal {signal} before there was a verdict; its work is NOT verified"
+    );
+    let agent = format!(
+        "ralph: {line}. Do not report it as done. `ralph verify` runs the gates now; it has no deadline."
+    );
+    Notice { person: format!("ralph: {line}."), agent: Some(agent) }
+}
+
 fn phrase_failed(facts: &Facts, attempt: u32) -> String {
     fill(facts.layout.data().phrases.failed, attempt, facts)
 }

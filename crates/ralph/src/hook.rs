@@ -312,8 +312,13 @@ impl SubAgentStop<'_> {
 
     fn reply(&self, judged: Result<Outcome, EngineError>) -> Result<HookReply, LetThrough> {
         let outcome = match judged {
-            // The client ended us, or the person pressed Esc: nobody listens any more.
-            Err(EngineError::Interrupted(_)) => return Ok(HookReply::Silent),
+            // The client's time-out, or the person pressed Esc: nobody listens any more, and the stop went through.
+            Err(EngineError::Interrupted(signal)) => {
+                if let Some(session) = &self.call.session {
+                    notices::leave(self.home, session, &feedback::interrupted(self.agent, signal))?;
+                }
+                return Ok(HookReply::Silent);
+            }
             other => other?,
         };
         match &outcome.decision {
