@@ -1,0 +1,40 @@
+//! A hook that the client ends by its own time-out takes its gates with it, and what was not judged is not verified.
+
+use std::time::Duration;
+
+use ralph_testkit::{Claude, Turn, misbehave};
+
+use crate::session::{CANARY, Runs, Session, gate_runs, one_sub_agent, standing, verdicts};
+use crate::support::Sandbox;
+
+#[test]
+fn a_hook_ended_by_the_client_leaves_no_gate_and_no_verdict() {
+    let Some(claude) = Claude::for_test("a_hook_ended_by_the_client_leaves_no_gate_and_no_verdict") else {
+        return;
+    };
+    for fault in ["hang", "ignore-term"] {
+        let sandbox = Sandbox::gated(&format!(
+            "verify:\n  - printf x >> {CANARY}; '{}' {fault}\n",
+            misbehave().display()
+        ));
+        let seen = Session::new(&claude, &sandbox).client_timeout(2).play(one_sub_agent(
+            "check",
+            Runs::InForeground,
+            vec![Turn::say("Done.")],
+            Turn::say("It is not verified.")
+                .expecting("the gates for `check` were cut off by signal 15")
+                .expecting("NOT verified"),
+        ));
+
+        assert_eq!(gate_runs(&sandbox), 1, "{seen}");
+        assert_eq!(verdicts(&sandbox), ["interrupted"], "{seen}");
+        assert_eq!(standing(&sandbox), serde_json::json!({"status": "running"}));
+        let outcomes: Vec<_> =
+            seen.output.hook_responses("SubagentStop").iter().map(|row| row["outcome"].clone()).collect();
+        assert_eq!(outcomes, ["cancelled"], "{seen}");
+        let shown = seen.shown_to_person();
+        assert_eq!(shown.len(), 1, "{shown:?}\n{seen}");
+        assert!(shown[0].contains("its work is NOT verified"), "{shown:?}");
+        assert!(seen.output.took < Duration::from_secs(20), "{:?}", seen.output.took);
+    }
+}
