@@ -231,7 +231,9 @@ impl Case<'_> {
         keep_newest(&logs);
         let patience =
             asked.deadline.map_or(HOURS, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let Some(_one_set_at_a_time) = Lock::take(&self.home.gates_lock_file(), patience)? else {
+        let lock = Lock::take_unless(&self.home.gates_lock_file(), patience, || signals.caught().is_some())?;
+        self.unless_interrupted(&signals)?;
+        let Some(_one_set_at_a_time) = lock else {
             let why = "another ralph has been running this repo's gates all the time".into();
             return Ok(Evidence::Trouble(Trouble::Busy { why }));
         };
@@ -239,16 +241,20 @@ impl Case<'_> {
         let mut scribe = Scribe { case: self, watch, failed: None };
         let seen = run.go(&mut scribe);
         let failed = scribe.failed;
-        if let Some(signal) = signals.caught() {
-            proc::sweep_all();
-            self.remember(&[Event::Interrupted { why: format!("signal {signal}") }])?;
-            return Err(EngineError::Interrupted(signal));
-        }
+        self.unless_interrupted(&signals)?;
         match (failed, seen) {
             (Some(error), _) => Err(error),
             (None, Ok(seen)) => Ok(Evidence::Gates(seen)),
             (None, Err(trouble)) => Ok(Evidence::Trouble(trouble)),
         }
+    }
+
+    /// Being told to end is remembered; whatever the gates left goes first.
+    fn unless_interrupted(&self, signals: &Signals) -> Result<(), EngineError> {
+        let Some(signal) = signals.caught() else { return Ok(()) };
+        proc::sweep_all();
+        self.remember(&[Event::Interrupted { why: format!("signal {signal}") }])?;
+        Err(EngineError::Interrupted(signal))
     }
 
     fn remember(&self, events: &[Event]) -> Result<(), EngineError> {

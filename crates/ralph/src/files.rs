@@ -67,6 +67,15 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock, waiting at most `patience`; none when somebody held it all that time.
     pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        Self::take_unless(path, patience, || false)
+    }
+
+    /// The same, for a wait so long that somebody may want it to end.
+    pub(crate) fn take_unless(
+        path: &Path,
+        patience: Duration,
+        ended: impl Fn() -> bool,
+    ) -> io::Result<Option<Self>> {
         let file = open_private(path)?;
         let until = Instant::now() + patience;
         let mut pause = Duration::from_micros(200);
@@ -74,7 +83,7 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Self { _file: file })),
                 Err(fs::TryLockError::Error(error)) => return Err(error),
-                Err(fs::TryLockError::WouldBlock) if Instant::now() >= until => return Ok(None),
+                Err(fs::TryLockError::WouldBlock) if Instant::now() >= until || ended() => return Ok(None),
                 Err(fs::TryLockError::WouldBlock) => {}
             }
             std::thread::sleep(pause);

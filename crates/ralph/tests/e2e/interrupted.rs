@@ -1,8 +1,11 @@
 //! A hook that the client ends by its own time-out takes its gates with it, and what was not judged is not verified.
 
+use std::process::Child;
+use std::thread;
 use std::time::Duration;
 
 use ralph_testkit::{Claude, Turn, misbehave};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::session::{CANARY, Runs, Session, gate_runs, one_sub_agent, standing, verdicts};
 use crate::support::Sandbox;
@@ -36,5 +39,36 @@ fn a_hook_ended_by_the_client_leaves_no_gate_and_no_verdict() {
         assert_eq!(shown.len(), 1, "{shown:?}\n{seen}");
         assert!(shown[0].contains("its work is NOT verified"), "{shown:?}");
         assert!(seen.output.took < Duration::from_secs(20), "{:?}", seen.output.took);
+    }
+}
+
+#[test]
+fn a_hook_ended_while_another_ralph_runs_the_gates_says_so_too() {
+    let Some(claude) = Claude::for_test("a_hook_ended_while_another_ralph_runs_the_gates_says_so_too") else {
+        return;
+    };
+    let config = format!("verify:\n  - printf x >> {CANARY}; '{}' hang\n", misbehave().display());
+    let sandbox = Sandbox::gated(&config);
+    let other = Other(sandbox.command(&["verify", "--json"]).spawn().expect("the binary"));
+    while gate_runs(&sandbox) == 0 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let told = Turn::say("It is not verified.").expecting("NOT verified");
+    let script = one_sub_agent("check", Runs::InForeground, vec![Turn::say("Done.")], told);
+    let seen = Session::new(&claude, &sandbox).client_timeout(2).play(script);
+    drop(other);
+
+    assert_eq!(gate_runs(&sandbox), 1, "{seen}");
+    assert_eq!(verdicts(&sandbox), ["interrupted"], "{seen}");
+    assert_eq!(seen.shown_to_person().len(), 1, "{seen}");
+}
+
+/// A ralph in another terminal, interrupted with its gates when it goes out of scope.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _gone_already = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        self.0.wait().expect("an end");
     }
 }
