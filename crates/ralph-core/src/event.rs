@@ -66,6 +66,9 @@ pub enum Event {
         tree: TreeHash,
         #[serde(default)]
         files: usize,
+        /// The process that runs the gates; 0 where it is not known.
+        #[serde(default)]
+        pid: i32,
         /// What was odd about reading the tree.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,

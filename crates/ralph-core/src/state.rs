@@ -33,8 +33,9 @@ pub struct State {
     /// All judged stops of this loop, over every start of its count.
     pub judged_in_all: u64,
     pub events: u64,
-    /// A run began and has not been judged: its process may have died.
-    pub run_open: bool,
+    /// The process whose run began and has not been judged; it may have died.
+    #[serde(default)]
+    pub running: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,11 +97,11 @@ impl State {
             | Event::GateRan { .. }
             | Event::Waited { .. }
             | Event::LedgerMended { .. } => {}
-            Event::RunStarted { .. } => self.run_open = true,
-            Event::Interrupted { .. } => self.run_open = false,
+            Event::RunStarted { pid, .. } => self.running = Some(*pid),
+            Event::Interrupted { .. } => self.running = None,
             Event::Judged(judgement) => self.judged(at, judgement),
             Event::CannotTell { in_a_row, verdict, .. } => {
-                self.run_open = false;
+                self.running = None;
                 self.errors = *in_a_row;
                 if *verdict == Verdict::Paused {
                     self.status = Status::Paused;
@@ -114,7 +115,7 @@ impl State {
         self.errors = 0;
         self.started_at = Some(at);
         self.last = None;
-        self.run_open = false;
+        self.running = None;
     }
 
     fn reset(&mut self, at: Timestamp, why: &ResetCause) {
@@ -132,7 +133,7 @@ impl State {
     }
 
     fn judged(&mut self, at: Timestamp, judgement: &Judgement) {
-        self.run_open = false;
+        self.running = None;
         self.attempts = judgement.attempt;
         self.errors = 0;
         self.judged_in_all += 1;

@@ -324,6 +324,13 @@ impl Scribe<'_> {
         let lock = case.lock()?;
         let now = clock::now();
         let mut ledger = Ledger::open(&case.loop_dir(), &lock, now)?;
+        // We hold the lock of the gates: an open run whose process is gone was killed before its verdict.
+        if let (Event::RunStarted { .. }, Some(pid)) = (&event, ledger.state().running)
+            && !proc::is_alive(pid)
+        {
+            let why = format!("process {pid} ended before its verdict");
+            ledger.append(now, &[Event::Interrupted { why }])?;
+        }
         let (offset, _) = ledger.end();
         ledger.append(now, std::slice::from_ref(&event))?;
         if let Event::GateRan { receipt: Some(receipt), .. } = &event {
@@ -344,7 +351,8 @@ impl Watch for Scribe<'_> {
             GitUse::Failed(why) => Some(format!("git could not list the tracked files: {why}")),
             GitUse::Listed | GitUse::Cached | GitUse::NoRepo => None,
         };
-        self.write(Event::RunStarted { tree: TreeHash::new(tree.hash()), files: tree.len(), note });
+        let pid = i32::try_from(std::process::id()).unwrap_or_default();
+        self.write(Event::RunStarted { tree: TreeHash::new(tree.hash()), files: tree.len(), pid, note });
         self.watch.tree(tree);
     }
 

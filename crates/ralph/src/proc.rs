@@ -110,6 +110,12 @@ pub(crate) fn run(job: &Job<'_>, stop: &Stop) -> Ended {
     }
 }
 
+/// Whether a process of that number is there; a number that means nothing counts as one that is.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    rustix::process::Pid::from_raw(pid)
+        .is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
 fn not_begun(how: How, begun: Instant, recorder: Recorder) -> Ended {
     let (output, log_error) = recorder.finish();
     Ended { how, took: begun.elapsed(), output, log_error }

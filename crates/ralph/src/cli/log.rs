@@ -75,7 +75,7 @@ fn sentence(event: &Event) -> String {
         }
         Event::Reset { why } => format!("the count starts again: {}", reset_cause(why)),
         Event::ExportNoted { what } => paint(ODD, oddity(what)),
-        Event::RunStarted { tree, files, note } => {
+        Event::RunStarted { tree, files, note, .. } => {
             let note = note.as_ref().map(|note| paint(ODD, format!(" ({note})"))).unwrap_or_default();
             format!(
                 "gates on tree {} of {files} files{note}",

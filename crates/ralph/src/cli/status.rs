@@ -169,6 +169,7 @@ fn standing(state: &State) -> String {
     match state.status {
         Status::Fresh => paint(FAINT, "not begun"),
         Status::Running if plain => paint(BAD, "not verified"),
+        Status::Running if state.attempts == 0 => paint(ODD, "not judged yet"),
         Status::Running => paint(ODD, format!("held, {} of {}", state.attempts, most(state))),
         Status::Paused => paint(BAD, "paused, UNVERIFIED"),
         Status::Ended { verdict: Verdict::Verified } => paint(GOOD, "verified"),

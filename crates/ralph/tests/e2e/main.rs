@@ -13,6 +13,7 @@ mod support;
 
 mod broken;
 mod held;
+mod installed;
 mod interrupted;
 mod released;
 mod tampered;

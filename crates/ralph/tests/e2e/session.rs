@@ -49,6 +49,11 @@ pub(crate) fn bash(command: &str) -> Turn {
 pub(crate) struct Session<'a> {
     sandbox: &'a Sandbox,
     run: ClaudeRun,
+    /// None where the project has its own settings already.
+    hooks: Option<Hooks>,
+}
+
+struct Hooks {
     deadline: &'static str,
     timeout: u64,
 }
@@ -61,18 +66,24 @@ impl<'a> Session<'a> {
             .env("RALPH_HOME", sandbox.ralph_home())
             .agents(&json!({"check": agent(&["Bash"]), "worker": agent(&["Bash", "Agent"])}))
             .allow_tools("Bash Agent");
-        Self { sandbox, run, deadline: "30s", timeout: 60 }
+        Self { sandbox, run, hooks: Some(Hooks { deadline: "30s", timeout: 60 }) }
+    }
+
+    /// Leaves the settings of the project as they are: somebody installed the hooks already.
+    pub(crate) fn as_installed(mut self) -> Self {
+        self.hooks = None;
+        self
     }
 
     /// How long the hook may take, by its own flag.
     pub(crate) fn deadline(mut self, deadline: &'static str) -> Self {
-        self.deadline = deadline;
+        self.hooks = self.hooks.map(|hooks| Hooks { deadline, ..hooks });
         self
     }
 
     /// How many seconds the client waits for the hook.
     pub(crate) fn client_timeout(mut self, seconds: u64) -> Self {
-        self.timeout = seconds;
+        self.hooks = self.hooks.map(|hooks| Hooks { timeout: seconds, ..hooks });
         self
     }
 
@@ -92,7 +103,11 @@ impl<'a> Session<'a> {
     #[track_caller]
     pub(crate) fn play(self, script: Script) -> Seen {
         let model = ScriptedModel::start(script).expect("a port on loopback");
-        let output = self.run.settings(hooks(self.deadline, self.timeout)).run(&model);
+        let run = match &self.hooks {
+            Some(Hooks { deadline, timeout }) => self.run.settings(hooks(deadline, *timeout)),
+            None => self.run,
+        };
+        let output = run.run(&model);
         let seen = Seen { output, served: model.finish() };
         assert_eq!(seen.output.exit, Some(0), "{seen}\n{}", self.sandbox.ralph(&["status"]).stdout);
         assert!(seen.served.problems.is_empty(), "{:#?}\n{seen}", seen.served.problems);

@@ -2,5 +2,7 @@
 
 mod support;
 
+mod doctor;
 mod hook;
+mod init;
 mod schema;
