@@ -1,6 +1,16 @@
 //! The hook door: who is held, who is not, and what is said.
 
-use crate::support::Sandbox;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, RALPH, Ran, Sandbox, is_alive, misbehave, verify_list, wait_until};
+
+const FAILING: &str = "verify:\n  - test -e done.txt\n";
 
 #[test]
 fn a_check_agent_is_held_until_the_gate_passes() {
@@ -15,4 +25,501 @@ fn a_check_agent_is_held_until_the_gate_passes() {
     sandbox.file("done.txt", "");
     let told = sandbox.stop("check").answer().let_go();
     assert_eq!(told.as_deref(), Some("Verification passed: All verify commands passed"));
+}
+
+/// Nothing ran and nothing was written.
+#[track_caller]
+fn leaves_no_trace(sandbox: &Sandbox, call: impl FnOnce() -> Answer) {
+    let before = sandbox.memory();
+    call().silent();
+    assert_eq!(sandbox.memory(), before);
+    assert_eq!(sandbox.runs(), 0);
+}
+
+fn gated_and_counting() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let gate = sandbox.counting("false");
+    sandbox.file("ralph.yaml", &verify_list(&[&gate]));
+    sandbox.trust();
+    sandbox
+}
+
+#[test]
+fn other_events_run_nothing_and_write_nothing() {
+    let sandbox = gated_and_counting();
+    for event in
+        ["Stop", "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SubagentStart", "Else"]
+    {
+        leaves_no_trace(&sandbox, || sandbox.stop("check").with("hook_event_name", event).answer());
+    }
+}
+
+#[test]
+fn other_agents_run_nothing_and_write_nothing() {
+    let sandbox = gated_and_counting();
+    for agent in
+        ["implement", "checker", "recheck", "Check", "plugin:implement", "check:other", "general-purpose"]
+    {
+        leaves_no_trace(&sandbox, || sandbox.stop(agent).answer());
+    }
+}
+
+#[test]
+fn an_empty_or_missing_name_is_a_compaction_and_goes_through() {
+    let sandbox = gated_and_counting();
+    for name in [json!(""), Value::Null] {
+        leaves_no_trace(&sandbox, || sandbox.stop("check").with("agent_type", name).answer());
+    }
+}
+
+#[test]
+fn the_name_is_read_from_agent_type_and_nowhere_else() {
+    let sandbox = gated_and_counting();
+    leaves_no_trace(&sandbox, || sandbox.stop("implement").with("subagent_type", "check").answer());
+}
+
+#[test]
+fn an_agent_of_a_plugin_is_held_by_its_bare_name() {
+    let sandbox = Sandbox::gated(FAILING);
+    let (_, detail) = sandbox.stop("some-plugin:check").answer().held();
+    assert!(detail.contains("`check` may not stop yet"), "{detail}");
+}
+
+#[test]
+fn a_folder_without_config_is_nobodys() {
+    let sandbox = Sandbox::new();
+    leaves_no_trace(&sandbox, || sandbox.stop("check").answer());
+    let sandbox = Sandbox::without_git();
+    leaves_no_trace(&sandbox, || sandbox.stop("check").answer());
+}
+
+#[test]
+fn a_stop_without_a_session_goes_through_and_says_so() {
+    let sandbox = gated_and_counting();
+    for session in [json!(""), Value::Null] {
+        let told = sandbox.stop("check").with("session_id", session).answer().let_go().expect("a message");
+        assert!(told.contains("names no session") && told.contains("UNVERIFIED"), "{told}");
+    }
+    assert_eq!(sandbox.runs(), 0);
+}
+
+#[test]
+fn what_cannot_be_read_goes_through_with_one_line_and_never_exit_code_2() {
+    let sandbox = gated_and_counting();
+    let before = sandbox.memory();
+    let table: [(&[u8], &str); 9] = [
+        (b"", "is empty"),
+        (b" \n\t ", "is empty"),
+        (b"not json", "not the JSON object of a hook"),
+        (b"[]", "not the JSON object of a hook"),
+        (b"42", "not the JSON object of a hook"),
+        (b"{}", "not the JSON object of a hook"),
+        (b"{\"hook_event_name\": 7}", "not the JSON object of a hook"),
+        (
+            b"{\"hook_event_name\": \"SubagentStop\", \"agent_type\": [\"check\"]}",
+            "not the JSON object of a hook",
+        ),
+        (b"{\"hook_event_name\": \"SubagentStop\", \"agent_type\": \"che", "not the JSON object of a hook"),
+    ];
+    for (input, why) in table {
+        let ran = sandbox.hook_with(input).ran;
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{ran:#?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("the stop goes through"), "{ran:#?}");
+    }
+    assert_eq!(sandbox.memory(), before);
+}
+
+#[test]
+fn an_input_of_20_megabytes_is_not_one() {
+    let sandbox = gated_and_counting();
+    let mut input = br#"{"hook_event_name":"SubagentStop","agent_type":"check","session_id":""#.to_vec();
+    input.resize(20 << 20, b'x');
+    let ran = sandbox.hook_with(&input).ran;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("larger than 16 MiB"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_large_last_message_is_fine() {
+    let sandbox = Sandbox::gated(FAILING);
+    sandbox.stop("check").saying(&"many words ".repeat(300_000)).answer().held();
+}
+
+#[test]
+fn an_input_that_never_ends_is_answered_within_seconds() {
+    let sandbox = gated_and_counting();
+    for beginning in ["", "{\"hook_event_name\": \"SubagentStop\","] {
+        let begun = Instant::now();
+        let mut child = sandbox.piped(&["hook", "claude"]);
+        let mut open_end = child.stdin.take().expect("a pipe");
+        open_end.write_all(beginning.as_bytes()).expect("a reader");
+        let status = child.wait().expect("an end");
+        let took = begun.elapsed();
+        drop(open_end);
+        assert_eq!(status.code(), Some(0));
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    assert_eq!(sandbox.runs(), 0);
+}
+
+#[test]
+fn a_deleted_folder_lets_go_with_a_message() {
+    let sandbox = gated_and_counting();
+    sandbox.file("gone/x", "");
+    let gone = sandbox.path("gone");
+    fs::remove_dir_all(&gone).expect("removed");
+    let told = sandbox.stop("check").with("cwd", json!(gone)).answer().let_go().expect("a message");
+    assert!(told.contains("UNVERIFIED"), "{told}");
+    let told = sandbox.stop("check").with("cwd", Value::Null).answer().let_go().expect("a message");
+    assert!(told.contains("names no folder"), "{told}");
+}
+
+#[test]
+fn the_process_may_stand_in_a_folder_that_is_gone() {
+    let sandbox = Sandbox::gated(FAILING);
+    sandbox.file("gone/x", "");
+    let script = "cd gone && rm -r ../gone && exec \"$0\" hook claude";
+    let mut child = Command::new("sh")
+        .args(["-c", script, RALPH])
+        .current_dir(sandbox.project())
+        .env("HOME", sandbox.home())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let input = sandbox.stop("check").text();
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("a reader");
+    let ran = Ran::of(child.wait_with_output().expect("an end"));
+    Answer { ran, took: Duration::ZERO }.held();
+}
+
+#[test]
+fn the_project_of_the_session_comes_before_the_folder_the_agent_stands_in() {
+    let mut sandbox = Sandbox::gated(FAILING);
+    let elsewhere = sandbox.home();
+    sandbox.stop("check").with("cwd", json!(elsewhere)).answer().silent();
+    let project = sandbox.project().to_string_lossy().into_owned();
+    sandbox.set("CLAUDE_PROJECT_DIR", project);
+    sandbox.stop("check").with("cwd", json!(elsewhere)).answer().held();
+}
+
+#[test]
+fn without_home_it_still_answers() {
+    let sandbox = Sandbox::gated(FAILING);
+    let run = |ralph_home: bool| {
+        let mut command = sandbox.command(&["hook", "claude"]);
+        command.env_remove("HOME").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if ralph_home {
+            command.env("RALPH_HOME", sandbox.ralph_home());
+        } else {
+            // The user database stands in; what it names must not be written to by a test.
+            command.env("RALPH_HOME", sandbox.home().join("empty"));
+        }
+        let mut child = command.spawn().expect("the binary");
+        let input = sandbox.stop("check").text();
+        child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("a reader");
+        Answer { ran: Ran::of(child.wait_with_output().expect("an end")), took: Duration::ZERO }
+    };
+    run(true).held();
+    let told = run(false).let_go().expect("a message");
+    assert!(told.contains("ralph trust"), "{told}");
+}
+
+#[test]
+fn wrong_usage_of_the_hook_never_exits_with_2() {
+    let sandbox = Sandbox::gated(FAILING);
+    for arguments in [
+        &["hook"][..],
+        &["hook", "nobody"],
+        &["hook", "claude", "--deadline"],
+        &["hook", "claude", "--deadline", "soon"],
+        &["hook", "claude", "--gate-timeout", "later"],
+        &["hook", "claude", "--unknown"],
+        &["hook", "claude", "extra"],
+    ] {
+        let ran = sandbox.ralph(arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}: {ran:#?}");
+        assert!(!ran.stderr.is_empty(), "{arguments:?}");
+    }
+    sandbox.ralph(&["hook", "--help"]).success().says("settings.json");
+}
+
+#[test]
+fn a_deadline_holds_without_an_attempt_and_verify_makes_up_for_it() {
+    let config = "verify:\n  - 'true'\n  - sleep 1.5\n";
+    let sandbox = Sandbox::gated(config);
+    let (reason, detail) = sandbox.stop("check").deadline("1s").answer().held();
+    assert!(reason.starts_with("Cannot tell whether the work is done"), "{reason}");
+    assert!(reason.contains("not finished: `sleep 1.5`"), "{reason}");
+    assert!(
+        detail.contains("No attempt was used") && detail.contains("Run `ralph verify` yourself"),
+        "{detail}"
+    );
+    assert_eq!(sandbox.state()["attempts"], 0);
+    assert_eq!(sandbox.state()["errors"], 1);
+
+    // The gate that did finish is not run again.
+    let verified = sandbox.verify(&[]);
+    assert_eq!(verified["verdict"], "verified");
+    assert_eq!(verified["gates"][0]["reused"], true, "{verified:#}");
+    assert_eq!(verified["gates"][1]["reused"], false, "{verified:#}");
+
+    // And the next stop runs nothing at all: it could not fit.
+    let answer = sandbox.stop("check").deadline("1s").answer();
+    assert_eq!(answer.let_go().as_deref(), Some("Verification passed: All verify commands passed"));
+    assert_eq!(sandbox.events_named("gate_ran").len(), 3);
+}
+
+#[test]
+fn stop_hook_active_decides_nothing() {
+    let sandbox = Sandbox::gated(FAILING);
+    for attempt in 1..=4 {
+        let (reason, _) = sandbox.stop("check").with("stop_hook_active", true).answer().held();
+        assert!(reason.contains(&format!("(iteration {attempt}/5)")), "{reason}");
+    }
+    let told = sandbox.stop("check").with("stop_hook_active", true).answer().let_go().expect("loud");
+    assert!(told.contains("Max iterations reached (5/5)"), "{told}");
+}
+
+#[test]
+fn four_holds_then_a_loud_release_that_is_told_once() {
+    let sandbox = gated_and_counting();
+    for _ in 0..4 {
+        sandbox.stop("check").answer().held();
+    }
+    let told = sandbox.stop("check").answer().let_go().expect("loud");
+    assert!(told.starts_with("Max iterations reached (5/5); let go UNVERIFIED. Unresolved: gate "), "{told}");
+    assert_eq!(sandbox.runs(), 5, "the fifth was verified too");
+    assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "released"}));
+
+    // The agent hears it after its next tool, the person at the next prompt, each once.
+    let to_agent = sandbox.session_event("PostToolUse").ran.json();
+    let context = to_agent["hookSpecificOutput"]["additionalContext"].as_str().expect("context");
+    assert_eq!(to_agent["hookSpecificOutput"]["hookEventName"], "PostToolUse");
+    assert!(context.contains("NOT verified") && to_agent.get("systemMessage").is_none(), "{to_agent}");
+    sandbox.session_event("PostToolUse").silent();
+    let person = sandbox.session_event("UserPromptSubmit").let_go().expect("told");
+    assert!(person.contains("`check`: Max iterations reached (5/5)"), "{person}");
+    for event in ["UserPromptSubmit", "Stop", "PostToolUse"] {
+        sandbox.session_event(event).silent();
+    }
+}
+
+#[test]
+fn the_session_end_can_tell_the_person_too_but_not_another_session() {
+    let sandbox = Sandbox::gated("verify: ['false']\nbudget: {attempts: 1}\n");
+    sandbox.stop("check").answer().let_go().expect("loud");
+    let other =
+        json!({"session_id": "session-2", "cwd": sandbox.project(), "hook_event_name": "UserPromptSubmit"});
+    sandbox.event(other).answer().silent();
+    let told = sandbox.session_event("Stop").let_go().expect("told");
+    assert!(told.contains("Max iterations reached (1/1)"), "{told}");
+}
+
+#[test]
+fn a_pass_on_the_last_attempt_is_a_pass() {
+    let sandbox = Sandbox::gated(FAILING);
+    for _ in 0..4 {
+        sandbox.stop("check").answer().held();
+    }
+    sandbox.file("done.txt", "");
+    let told = sandbox.stop("check").answer().let_go();
+    assert_eq!(told.as_deref(), Some("Verification passed: All verify commands passed"));
+    assert_eq!(sandbox.state()["status"]["verdict"], "verified");
+}
+
+#[test]
+fn the_count_starts_again_after_a_pass_and_after_a_release() {
+    let sandbox = Sandbox::gated("verify: [test -e done.txt]\nbudget: {attempts: 2}\n");
+    let iteration = |number: u32| {
+        let (reason, _) = sandbox.stop("check").answer().held();
+        assert!(reason.contains(&format!("(iteration {number}/2)")), "{reason}");
+    };
+    iteration(1);
+    sandbox.stop("check").answer().let_go().expect("released");
+    iteration(1);
+    sandbox.file("done.txt", "");
+    sandbox.stop("check").answer().let_go().expect("verified");
+    sandbox.remove("done.txt");
+    iteration(1);
+}
+
+#[test]
+fn the_guard_names_who_is_held() {
+    let sandbox = Sandbox::gated("verify: ['false']\nguard: [review, 'test-*', 'agent:session']\n");
+    for held in ["review", "test-unit", "plugin:test-e2e", "session"] {
+        sandbox.stop(held).agent(held).answer().held();
+    }
+    for free in ["check", "tester", "reviewer"] {
+        sandbox.stop(free).answer().silent();
+    }
+}
+
+#[test]
+fn enabled_false_switches_everything_off() {
+    let sandbox = Sandbox::new();
+    let gate = sandbox.counting("false");
+    sandbox.file("ralph.yaml", &format!("enabled: false\n{}", verify_list(&[&gate])));
+    sandbox.trust();
+    leaves_no_trace(&sandbox, || sandbox.stop("check").answer());
+}
+
+#[test]
+fn two_agents_at_once_and_two_sessions_do_not_share_a_count() {
+    let sandbox = Sandbox::gated(FAILING);
+    let iteration = |agent: &str, session: &str| {
+        let (reason, _) = sandbox.stop("check").agent(agent).session(session).answer().held();
+        let after = reason.split_once("(iteration ").expect("an iteration").1;
+        after.split('/').next().expect("a number").to_owned()
+    };
+    let seen: Vec<String> =
+        [("a", "1"), ("b", "1"), ("a", "2"), ("a", "1"), ("b", "1"), ("a", "1"), ("a", "2")]
+            .iter()
+            .map(|(agent, session)| iteration(agent, session))
+            .collect();
+    assert_eq!(seen, ["1", "1", "1", "2", "2", "3", "2"]);
+}
+
+#[test]
+fn another_sessions_release_is_not_this_ones() {
+    let sandbox = Sandbox::gated("verify: ['false']\nbudget: {attempts: 2}\n");
+    sandbox.stop("check").session("a").answer().held();
+    sandbox.stop("check").session("a").answer().let_go().expect("released");
+    sandbox.stop("check").session("b").answer().held();
+}
+
+fn all_at_once(sandbox: &Sandbox, agent: impl Fn(usize) -> String) -> Vec<Answer> {
+    let begun = Instant::now();
+    let children: Vec<_> =
+        (0..100).map(|number| sandbox.stop("check").agent(&agent(number)).spawn()).collect();
+    children
+        .into_iter()
+        .map(|child| Answer {
+            ran: Ran::of(child.wait_with_output().expect("an end")),
+            took: begun.elapsed(),
+        })
+        .collect()
+}
+
+#[test]
+fn a_hundred_hooks_at_once_of_one_agent_lose_no_count() {
+    let sandbox = Sandbox::gated("verify: ['false']\nbudget: {attempts: 1000}\n");
+    let mut iterations: Vec<u32> = all_at_once(&sandbox, |_| "agent-1".into())
+        .iter()
+        .map(|answer| {
+            let (reason, _) = answer.held();
+            let after = reason.split_once("(iteration ").expect("an iteration").1;
+            after.split('/').next().expect("a number").parse().expect("a number")
+        })
+        .collect();
+    iterations.sort_unstable();
+    assert_eq!(iterations, (1..=100).collect::<Vec<_>>());
+    assert_eq!(sandbox.state()["attempts"], 100);
+    assert_eq!(sandbox.events_named("judged").len(), 100);
+}
+
+#[test]
+fn a_hundred_agents_at_once_are_a_hundred_loops() {
+    let sandbox = Sandbox::gated("verify: ['false']\n");
+    for answer in all_at_once(&sandbox, |number| format!("agent-{number}")) {
+        let (reason, _) = answer.held();
+        assert!(reason.contains("(iteration 1/5)"), "{reason}");
+    }
+    let status = sandbox.status();
+    let loops = status["loops"].as_array().expect("loops");
+    assert_eq!(loops.len(), 100);
+    assert!(loops.iter().all(|entry| entry["state"]["attempts"] == 1 && entry["damage"].is_null()));
+}
+
+#[test]
+fn at_sigterm_the_gates_whole_tree_dies_first_and_it_is_written_down() {
+    let sandbox = Sandbox::new();
+    let pids = sandbox.home().join("pids");
+    let gate =
+        format!("echo $$ >> {0}; {1} & echo $! >> {0}; wait", pids.display(), misbehave("ignore-term"));
+    sandbox.file("ralph.yaml", &verify_list(&[&gate]));
+    sandbox.trust();
+    let mut child = sandbox.stop("check").spawn();
+    let read = || -> Vec<u32> {
+        let text = fs::read_to_string(&pids).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    wait_until("two processes run", || read().len() == 2);
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+    child.wait().expect("an end");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_millis(1400), "the client kills after 1.4 s; it took {took:?}");
+    for pid in read() {
+        assert!(!is_alive(pid), "process {pid} outlived the hook");
+    }
+    let interrupted = sandbox.events_named("interrupted");
+    assert_eq!(interrupted.len(), 1);
+    assert_eq!(interrupted[0]["why"], "signal 15");
+    assert_eq!(sandbox.state()["attempts"], 0);
+}
+
+#[test]
+fn an_interrupted_stop_can_be_judged_again() {
+    let sandbox = Sandbox::new();
+    let flag = sandbox.home().join("ready");
+    let gate = format!("touch {0}; test -e done.txt || sleep 20", flag.display());
+    sandbox.file("ralph.yaml", &verify_list(&[&gate]));
+    sandbox.trust();
+    let mut child = sandbox.stop("check").spawn();
+    wait_until("the gate runs", || flag.exists());
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("sent");
+    child.wait().expect("an end");
+    sandbox.file("done.txt", "");
+    let told = sandbox.stop("check").answer().let_go();
+    assert_eq!(told.as_deref(), Some("Verification passed: All verify commands passed"));
+}
+
+#[test]
+fn what_goes_to_the_client_is_one_object_of_known_fields() {
+    let sandbox = Sandbox::gated(FAILING);
+    let block = sandbox.stop("check").answer().ran.json();
+    let keys: Vec<&String> = block.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["decision", "hookSpecificOutput", "reason"]);
+    assert_eq!(block["hookSpecificOutput"]["hookEventName"], "SubagentStop");
+    sandbox.file("done.txt", "");
+    let pass = sandbox.stop("check").answer().ran.json();
+    let keys: Vec<&String> = pass.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["systemMessage"]);
+}
+
+#[test]
+fn what_changed_since_the_last_time_is_said() {
+    let sandbox = Sandbox::gated("verify: ['cat word.txt >&2; false']\n");
+    sandbox.file("word.txt", "one\n");
+    sandbox.stop("check").answer().held();
+    let (_, detail) = sandbox.stop("check").answer().held();
+    assert!(detail.contains("Since the last attempt no file changed."), "{detail}");
+    sandbox.file("other.txt", "x");
+    let (_, detail) = sandbox.stop("check").answer().held();
+    assert!(detail.contains("files changed, but the failure is the same"), "{detail}");
+    sandbox.file("word.txt", "two\n");
+    let (_, detail) = sandbox.stop("check").answer().held();
+    assert!(detail.contains("the failure has changed"), "{detail}");
+}
+
+#[test]
+fn a_session_id_that_is_a_path_stays_a_name() {
+    let sandbox = Sandbox::gated("verify: ['false']\nbudget: {attempts: 1}\n");
+    let before: Vec<_> =
+        fs::read_dir(sandbox.home()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+    sandbox
+        .stop("check")
+        .session("../../../../evil")
+        .agent("../../evil")
+        .answer()
+        .let_go()
+        .expect("released");
+    let after: Vec<_> =
+        fs::read_dir(sandbox.home()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(before, after);
+    assert!(sandbox.remembered().iter().all(|name| !name.contains("evil")));
 }

@@ -1,4 +1,4 @@
-//! Wiring, as transcripts of the real binary: one file per command, per door and per client.
+//! Wiring, as transcripts of the real binary: one file per command, per door and per theme.
 
 mod support;
 

@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-pub const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
+pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     dir: tempfile::TempDir,
     variables: Vec<(String, String)>,
 }
 
 impl Sandbox {
     /// An empty git repo.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sandbox = Self::without_git();
         sandbox.git(&["init", "-q", "-b", "main"]);
         sandbox
     }
 
-    pub fn without_git() -> Self {
+    pub(crate) fn without_git() -> Self {
         let dir = tempfile::Builder::new().prefix("ralph-test-").tempdir().expect("a temporary folder");
         for folder in ["project", "home"] {
             fs::create_dir(dir.path().join(folder)).expect("a folder");
@@ -32,7 +32,7 @@ impl Sandbox {
     }
 
     /// A repo whose `ralph.yaml` has this text and is trusted.
-    pub fn gated(config: &str) -> Self {
+    pub(crate) fn gated(config: &str) -> Self {
         let sandbox = Self::new();
         sandbox.file("ralph.yaml", config);
         sandbox.trust();
@@ -40,45 +40,45 @@ impl Sandbox {
     }
 
     /// Sets a variable for every later call.
-    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
         self.variables.push((name.into(), value.into()));
     }
 
-    pub fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         fs::canonicalize(self.dir.path().join("project")).expect("the project")
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
 
-    pub fn ralph_home(&self) -> PathBuf {
+    pub(crate) fn ralph_home(&self) -> PathBuf {
         self.dir.path().join("home/.ralph")
     }
 
-    pub fn path(&self, relative: &str) -> PathBuf {
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
         self.project().join(relative)
     }
 
-    pub fn file(&self, relative: &str, text: &str) {
+    pub(crate) fn file(&self, relative: &str, text: &str) {
         let path = self.path(relative);
         fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         fs::write(path, text).expect("a file");
     }
 
-    pub fn read(&self, relative: &str) -> String {
+    pub(crate) fn read(&self, relative: &str) -> String {
         fs::read_to_string(self.path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
     }
 
-    pub fn exists(&self, relative: &str) -> bool {
+    pub(crate) fn exists(&self, relative: &str) -> bool {
         self.path(relative).exists()
     }
 
-    pub fn remove(&self, relative: &str) {
+    pub(crate) fn remove(&self, relative: &str) {
         fs::remove_file(self.path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"));
     }
 
-    pub fn git(&self, arguments: &[&str]) -> String {
+    pub(crate) fn git(&self, arguments: &[&str]) -> String {
         let output = Command::new("git")
             .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "protocol.file.allow=always"])
             .args(arguments)
@@ -91,7 +91,7 @@ impl Sandbox {
     }
 
     /// The command with nothing of our own environment in it.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(RALPH);
         command
             .args(arguments)
@@ -105,23 +105,122 @@ impl Sandbox {
         command
     }
 
-    pub fn ralph(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn ralph(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().expect("the binary"))
     }
 
     /// Accepts what lies in the project, as CI would.
-    pub fn trust(&self) {
+    pub(crate) fn trust(&self) {
         let shown = self.ralph(&["trust", "--show", "--json"]);
         let sha256 = shown.json()["sha256"].as_str().expect("a SHA-256").to_owned();
         self.ralph(&["trust", "--hash", &sha256]).success();
     }
 
-    pub fn status(&self) -> Value {
+    /// A Trellis repo with this `worktree.yaml` and a task, trusted.
+    pub(crate) fn trellis(config: &str) -> Self {
+        let sandbox = Self::new();
+        sandbox.file(".trellis/worktree.yaml", config);
+        sandbox.file(".trellis/.current-task", ".trellis/tasks/login\n");
+        sandbox.trust();
+        sandbox
+    }
+
+    /// An Ideal repo with this `worktree.yaml` and a task, trusted.
+    pub(crate) fn ideal(config: &str) -> Self {
+        let sandbox = Self::new();
+        sandbox.file(".ideal/worktree.yaml", config);
+        sandbox.file(".ideal/.current-task", ".ideal/iterations/3\n");
+        sandbox.trust();
+        sandbox
+    }
+
+    /// Writes the person's own config.
+    pub(crate) fn user_config(&self, text: &str) {
+        let dir = self.home().join(".config/ralph");
+        fs::create_dir_all(&dir).expect("folders");
+        fs::write(dir.join("config.yaml"), text).expect("a file");
+    }
+
+    pub(crate) fn status(&self) -> Value {
         self.ralph(&["status", "--json"]).success().json()
     }
 
+    /// What `ralph verify --json` says, whatever its exit code.
+    #[track_caller]
+    pub(crate) fn verify(&self, more: &[&str]) -> Value {
+        self.ralph(&[&["verify", "--json"], more].concat()).json()
+    }
+
+    /// The state of the one loop that holds or held an agent.
+    #[track_caller]
+    pub(crate) fn state(&self) -> Value {
+        let status = self.status();
+        let loops = status["loops"].as_array().expect("loops");
+        let held: Vec<&Value> = loops.iter().filter(|entry| entry["id"] != "verify").collect();
+        assert_eq!(held.len(), 1, "{status:#}");
+        held[0]["state"].clone()
+    }
+
+    /// The names of all events, or only of those of one kind.
+    pub(crate) fn events_named(&self, name: &str) -> Vec<Value> {
+        self.events()
+            .into_iter()
+            .map(|event| event["event"].clone())
+            .filter(|event| event["event"] == name)
+            .collect()
+    }
+
+    /// How often a gate that writes one byte into `runs` outside the project has been run.
+    pub(crate) fn runs(&self) -> usize {
+        fs::read(self.tally()).map_or(0, |bytes| bytes.len())
+    }
+
+    /// A file outside the project, for gates that count their runs.
+    pub(crate) fn tally(&self) -> PathBuf {
+        self.dir.path().join("tally")
+    }
+
+    /// A command that counts its run and then is this one.
+    pub(crate) fn counting(&self, command: &str) -> String {
+        format!("printf x >> {}; {command}", self.tally().display())
+    }
+
+    /// Everything ralph keeps, with its content.
+    pub(crate) fn memory(&self) -> Vec<(String, Vec<u8>)> {
+        let read = |name: String| {
+            let content = fs::read(self.ralph_home().join(&name)).expect("a file of ours");
+            (name, content)
+        };
+        self.remembered().into_iter().map(read).collect()
+    }
+
+    /// A hook call with these very bytes on stdin.
+    pub(crate) fn hook_with(&self, bytes: &[u8]) -> Answer {
+        let mut child = self.piped(&["hook", "claude"]);
+        // It may stop reading before the end.
+        let _refused = child.stdin.take().expect("a pipe").write_all(bytes);
+        Answer { ran: Ran::of(child.wait_with_output().expect("an end")), took: Duration::ZERO }
+    }
+
+    /// The running binary with pipes on all sides.
+    pub(crate) fn piped(&self, arguments: &[&str]) -> std::process::Child {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary")
+    }
+
+    /// Another event of the session, which can show what waits.
+    pub(crate) fn session_event(&self, name: &str) -> Answer {
+        self.event(json!({"session_id": "session-1", "cwd": self.project(), "hook_event_name": name}))
+            .answer()
+    }
+
     /// The stop of a sub-agent, first in the session.
-    pub fn stop(&self, agent_type: &str) -> Stop<'_> {
+    pub(crate) fn stop(&self, agent_type: &str) -> Stop<'_> {
         Stop {
             sandbox: self,
             input: json!({
@@ -143,12 +242,12 @@ impl Sandbox {
     }
 
     /// Any hook input.
-    pub fn event(&self, input: Value) -> Stop<'_> {
+    pub(crate) fn event(&self, input: Value) -> Stop<'_> {
         Stop { sandbox: self, input, arguments: vec!["hook".into(), "claude".into()] }
     }
 
     /// Every event of every loop, as `ralph log --json` shows them, the loop's id added as `loop`.
-    pub fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let status = self.status();
         let mut events = Vec::new();
         for entry in status["loops"].as_array().expect("loops") {
@@ -163,7 +262,7 @@ impl Sandbox {
     }
 
     /// The names of all files that ralph keeps.
-    pub fn remembered(&self) -> Vec<String> {
+    pub(crate) fn remembered(&self) -> Vec<String> {
         fn walk(dir: &Path, base: &Path, found: &mut Vec<String>) {
             let Ok(entries) = fs::read_dir(dir) else { return };
             for entry in entries.flatten() {
@@ -182,16 +281,43 @@ impl Sandbox {
     }
 }
 
+/// A command line that calls `misbehave`.
+pub(crate) fn misbehave(words: &str) -> String {
+    format!("{} {words}", ralph_testkit::misbehave().display())
+}
+
+/// A native config whose gates are these commands, each quoted.
+pub(crate) fn verify_list(commands: &[&str]) -> String {
+    let lines: Vec<String> = commands.iter().map(|command| format!("  - {}\n", json!(command))).collect();
+    format!("verify:\n{}", lines.concat())
+}
+
+/// Waits until something is so, and says what never was.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never was so: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process is there and is no zombie.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
 /// What a finished command said.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
-    pub fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -200,60 +326,65 @@ impl Ran {
     }
 
     #[track_caller]
-    pub fn success(self) -> Self {
+    pub(crate) fn success(self) -> Self {
         self.exits(0)
     }
 
     #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
+    pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
     #[track_caller]
-    pub fn says(self, text: &str) -> Self {
+    pub(crate) fn says(self, text: &str) -> Self {
         assert!(self.stdout.contains(text) || self.stderr.contains(text), "not said: {text}\n{self:#?}");
         self
     }
 }
 
 /// One hook call before it is made.
-pub struct Stop<'a> {
+pub(crate) struct Stop<'a> {
     sandbox: &'a Sandbox,
     input: Value,
     arguments: Vec<String>,
 }
 
 impl Stop<'_> {
-    pub fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.input[field] = value.into();
         self
     }
 
-    pub fn agent(self, id: &str) -> Self {
+    pub(crate) fn agent(self, id: &str) -> Self {
         self.with("agent_id", id)
     }
 
-    pub fn session(self, id: &str) -> Self {
+    pub(crate) fn session(self, id: &str) -> Self {
         self.with("session_id", id)
     }
 
-    pub fn saying(self, message: &str) -> Self {
+    pub(crate) fn saying(self, message: &str) -> Self {
         self.with("last_assistant_message", message)
     }
 
-    pub fn deadline(mut self, time: &str) -> Self {
+    pub(crate) fn deadline(mut self, time: &str) -> Self {
         self.arguments.extend(["--deadline".into(), time.into()]);
         self
     }
 
+    /// The input as it would stand on stdin.
+    pub(crate) fn text(&self) -> String {
+        self.input.to_string()
+    }
+
     /// The child process with the input written and stdin closed.
-    pub fn spawn(&self) -> std::process::Child {
+    pub(crate) fn spawn(&self) -> std::process::Child {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let mut child = self
             .sandbox
@@ -267,7 +398,7 @@ impl Stop<'_> {
         child
     }
 
-    pub fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> Answer {
         let begun = Instant::now();
         let output = self.spawn().wait_with_output().expect("an end");
         Answer { ran: Ran::of(output), took: begun.elapsed() }
@@ -276,15 +407,15 @@ impl Stop<'_> {
 
 /// What the hook answered.
 #[derive(Debug)]
-pub struct Answer {
-    pub ran: Ran,
-    pub took: Duration,
+pub(crate) struct Answer {
+    pub(crate) ran: Ran,
+    pub(crate) took: Duration,
 }
 
 impl Answer {
     /// It was held; the reason and the detail are given back.
     #[track_caller]
-    pub fn held(&self) -> (String, String) {
+    pub(crate) fn held(&self) -> (String, String) {
         assert_eq!(self.ran.code, Some(0), "{self:#?}");
         let value = self.ran.json();
         assert_eq!(value["decision"], "block", "{self:#?}");
@@ -294,7 +425,7 @@ impl Answer {
 
     /// It was let go; what the person is told is given back, if anything.
     #[track_caller]
-    pub fn let_go(&self) -> Option<String> {
+    pub(crate) fn let_go(&self) -> Option<String> {
         assert_eq!(self.ran.code, Some(0), "{self:#?}");
         if self.ran.stdout.is_empty() {
             return None;
@@ -306,7 +437,7 @@ impl Answer {
 
     /// It was let go without a word anywhere.
     #[track_caller]
-    pub fn silent(&self) {
+    pub(crate) fn silent(&self) {
         assert_eq!(
             (self.ran.code, self.ran.stdout.as_str(), self.ran.stderr.as_str()),
             (Some(0), "", ""),
