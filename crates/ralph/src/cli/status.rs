@@ -205,6 +205,7 @@ fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Reading)]) -> Value {
         "gates": in_force.map(|in_force| &in_force.config.gates),
         "guard": in_force.map(|in_force| &in_force.config.guard),
         "limits": in_force.map(|in_force| place.settings.limits(in_force.layout, &in_force.config.budget)),
+        "gate_timeout": place.settings.gate_timeout,
         "problem": in_force.and_then(|in_force| in_force.broken.as_ref()).map(|broken| &broken.problem),
         "loops": loops.iter().map(|(id, reading)| json!({
             "id": id,
