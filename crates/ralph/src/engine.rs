@@ -277,15 +277,20 @@ impl Case<'_> {
     }
 
     fn pinned_rules(&self) -> io::Result<Option<IgnoreRules>> {
-        if self.subject == Subject::Plain {
+        if !self.pins_rules() {
             return Ok(None);
         }
         Ok(files::read_if_there(&self.rules_file())?.and_then(|bytes| IgnoreRules::from_bytes(&bytes)))
     }
 
+    /// Nobody is held by a plain look at the gates: it takes the rules as they are.
+    fn pins_rules(&self) -> bool {
+        self.subject != Subject::Plain
+    }
+
     /// The ignore rules at a held agent's first run: an edit of `.gitignore` during its loop hides nothing.
     fn rules_file(&self) -> PathBuf {
-        self.loop_dir().join("ignore-rules")
+        self.home.ignore_rules(&self.loop_id)
     }
 }
 
@@ -344,7 +349,7 @@ impl Scribe<'_> {
 impl Watch for Scribe<'_> {
     fn tree(&mut self, tree: &Tree) {
         let rules = self.case.rules_file();
-        if self.case.subject != Subject::Plain && !rules.exists() {
+        if self.case.pins_rules() && !rules.exists() {
             let _without_it_nothing_is_pinned = files::replace(&rules, &tree.rules().to_bytes());
         }
         let note = match tree.git() {

@@ -105,6 +105,10 @@ impl RepoHome {
         self.dir.join("loops").join(id.as_str())
     }
 
+    pub(crate) fn ignore_rules(&self, id: &LoopId) -> PathBuf {
+        self.loop_dir(id).join("ignore-rules")
+    }
+
     /// Every loop there is, the one last active first.
     pub(crate) fn loops(&self) -> Vec<LoopId> {
         let Ok(entries) = std::fs::read_dir(self.dir.join("loops")) else { return Vec::new() };

@@ -45,6 +45,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         let mut ledger = Ledger::open(&place.repo_home.loop_dir(&id), &lock, now).map_err(reset)?;
         ledger.append(now, &[Event::Reset { why: ResetCause::Command }]).map_err(reset)?;
         ledger.save_snapshot();
+        // A person has looked: what `.gitignore` says now holds for what comes.
+        let _none_pinned = std::fs::remove_file(place.repo_home.ignore_rules(&id));
         let layout = ledger.state().layout.unwrap_or(Layout::Native);
         Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
         ui::say(format_args!("{id}: the count starts again."));
