@@ -161,23 +161,26 @@ impl Case<'_> {
             ledger.append(facts.now, &step.events)?;
             ledger.save_snapshot();
         }
-        self.act(&step.decision, &ledger)?;
+        self.act(&step.decision, &ledger);
         // What the export said has been taken up.
         facts.export = ExportSeen { deletions: ledger.state().deletions_seen, ..ExportSeen::default() };
         Ok((before, step.decision))
     }
 
-    fn act(&self, decision: &Decision, ledger: &Ledger<'_>) -> io::Result<()> {
+    fn act(&self, decision: &Decision, ledger: &Ledger<'_>) {
         if matches!(decision, Decision::LetGo { .. }) {
             ledger.sync();
             let _not_there_yet = std::fs::remove_file(self.rules_file());
         }
-        match decision {
-            _ if !self.shows_state() => Ok(()),
+        if !self.shows_state() {
+            return;
+        }
+        // The ledger has it; a repo that does not let us show it changes no decision.
+        let _not_shown = match decision {
             Decision::Hold { .. } if ledger.state().attempts > 0 => self.export().write(ledger.state()),
             Decision::LetGo { .. } => self.export().remove(),
             Decision::Gather | Decision::Hold { .. } | Decision::Wait { .. } | Decision::Ignore(_) => Ok(()),
-        }
+        };
     }
 
     fn gather(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Evidence, EngineError> {

@@ -55,7 +55,12 @@ impl<'a> Export<'a> {
         let mut record = self.record();
         // Nobody gets us to read a link to somewhere else, or a folder.
         let there = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
-        let text = if there { files::read_if_there(&path)? } else { None };
+        let text = match files::read_if_there(&path) {
+            _ if !there => None,
+            Ok(text) => text,
+            // Whoever takes our right to read it away has not got rid of the count.
+            Err(_) => Some(Vec::new()),
+        };
         let Some(text) = text else {
             if record.written.take().is_some() {
                 record.deletions += 1;
@@ -70,7 +75,7 @@ impl<'a> Export<'a> {
             }
             None => match Exported::parse(&String::from_utf8_lossy(&text), &clock::zone()) {
                 Some(foreign) => ExportFile::Foreign(foreign),
-                None => ExportFile::Unreadable { kept_as: put_aside(&path)? },
+                None => ExportFile::Unreadable { kept_as: put_aside(&path) },
             },
         };
         Ok(ExportSeen { deletions: record.deletions, file })
@@ -85,7 +90,11 @@ impl<'a> Export<'a> {
         record.written = Some(Digest::of(&text));
         // First the memory of it, then the file: a file we do not remember would be taken for another tool's.
         self.save(&record)?;
-        files::replace(&path, text.as_bytes())
+        files::replace(&path, text.as_bytes()).or_else(|error| {
+            // What is not there is not missed as deleted.
+            self.save(&Record { written: None, ..record })?;
+            Err(error)
+        })
     }
 
     /// Takes the file away at the end of a loop.
@@ -109,14 +118,15 @@ impl<'a> Export<'a> {
     }
 }
 
-/// A file that means nothing to us is kept, under a name that nobody uses.
-fn put_aside(path: &Path) -> io::Result<String> {
-    let name = |number: u32| {
-        format!("{}.unreadable-{number}", path.file_name().unwrap_or_default().to_string_lossy())
-    };
+/// A file that means nothing to us is kept, under a name that nobody uses, or where it is if that cannot be.
+fn put_aside(path: &Path) -> String {
+    let own_name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = |number: u32| format!("{own_name}.unreadable-{number}");
     let free = (1..)
         .find(|number| !path.with_file_name(name(*number)).exists())
         .expect("the numbers do not run out");
-    fs::rename(path, path.with_file_name(name(free)))?;
-    Ok(name(free))
+    match fs::rename(path, path.with_file_name(name(free))) {
+        Ok(()) => name(free),
+        Err(_) => own_name.into_owned(),
+    }
 }
