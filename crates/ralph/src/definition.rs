@@ -14,7 +14,7 @@ use ralph_core::{duration, preset};
 
 use crate::home::Home;
 use crate::repo::{ConfigFile, Repo};
-use crate::trust::Trust;
+use crate::trust::{Acceptance, Trust};
 use crate::user_config::UserConfig;
 use crate::{env, files};
 
@@ -98,8 +98,13 @@ pub(crate) enum SettingsError {
 
 impl Found {
     pub(crate) fn look(home: &Home, repo: &Repo, trust: &Trust, defaults: &Defaults) -> io::Result<Self> {
-        let file = repo.config()?;
         let accepted = trust.accepted(&repo.trust_key);
+        let (file, unreadable) = match repo.config() {
+            Ok(file) => (file, None),
+            // Once something was accepted, a file that nobody can read is a changed one.
+            Err(error) if !accepted.is_empty() => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
         let Some(newest) = accepted.last() else {
             return Ok(match file {
                 _ if trust.was_revoked(&repo.trust_key) => Self::Revoked,
@@ -108,13 +113,17 @@ impl Found {
             });
         };
         let file_sha256 = file.as_ref().map_or_else(|| Digest::of(""), ConfigFile::sha256);
-        if let Some(acceptance) = accepted.iter().find(|acceptance| acceptance.sha256 == file_sha256) {
+        let same = |acceptance: &&Acceptance| unreadable.is_none() && acceptance.sha256 == file_sha256;
+        if let Some(acceptance) = accepted.iter().find(same) {
             let layout = file.as_ref().map_or(acceptance.layout, |file| file.layout);
             let text = file.map(|file| file.text).unwrap_or_default();
             return Ok(Self::in_force(layout, &text, Standing::Accepted, None, defaults));
         }
         let text = accepted_text(home, &newest.sha256)?;
-        let difference = difference(&text, file.as_ref().map(|file| file.text.as_slice()));
+        let difference = match &unreadable {
+            Some(error) => format!("the file cannot be read: {error}"),
+            None => difference(&text, file.as_ref().map(|file| file.text.as_slice())),
+        };
         // A file that means nothing is told with its line, which matters more than what differs.
         let broken = file.and_then(|file| parse(file.layout, &file.text, defaults).err());
         Ok(Self::in_force(newest.layout, &text, Standing::Changed { difference }, broken, defaults))

@@ -50,6 +50,21 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
+/// The text of a small file that anybody may have put there; none where there is no such file. What is no file at all (a
+/// folder, a pipe that nobody writes to) or has no end is an error, never a reason to wait.
+pub(crate) fn read_foreign(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    const LARGEST: u64 = 4 << 20;
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() <= LARGEST => read_if_there(path),
+        Ok(meta) => {
+            let what = if meta.is_file() { "it is larger than 4 MiB" } else { "it is not a file" };
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {what}", path.display())))
+        }
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -120,7 +120,7 @@ impl Repo {
     pub(crate) fn task(&self, layout: Layout) -> Task {
         let data = layout.data();
         let pointer =
-            data.current_task.and_then(|path| files::read_if_there(&self.root.join(path)).ok().flatten());
+            data.current_task.and_then(|path| files::read_foreign(&self.root.join(path)).ok().flatten());
         let named = pointer.and_then(|text| layout::normalise_task(&String::from_utf8_lossy(&text)));
         match (named, data.no_task) {
             (Some(task), _) => Task::Named(task),
@@ -148,7 +148,7 @@ fn has_config(folder: &Path) -> bool {
 fn config_in(root: &Path) -> io::Result<Option<ConfigFile>> {
     for layout in Layout::ALL {
         let path = layout.data().config;
-        if let Some(text) = files::read_if_there(&root.join(path))? {
+        if let Some(text) = files::read_foreign(&root.join(path))? {
             return Ok(Some(ConfigFile { layout, path, text }));
         }
     }
