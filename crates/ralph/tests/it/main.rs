@@ -3,6 +3,8 @@
 mod support;
 
 mod doctor;
+mod gates;
 mod hook;
 mod init;
+mod layouts;
 mod schema;

@@ -373,8 +373,12 @@ impl Stop<'_> {
         self.with("last_assistant_message", message)
     }
 
-    pub(crate) fn deadline(mut self, time: &str) -> Self {
-        self.arguments.extend(["--deadline".into(), time.into()]);
+    pub(crate) fn deadline(self, time: &str) -> Self {
+        self.option("--deadline", time)
+    }
+
+    pub(crate) fn option(mut self, name: &str, value: &str) -> Self {
+        self.arguments.extend([name.into(), value.into()]);
         self
     }
 
