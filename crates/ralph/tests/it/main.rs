@@ -8,3 +8,5 @@ mod hook;
 mod init;
 mod layouts;
 mod schema;
+mod tree;
+mod trust;
