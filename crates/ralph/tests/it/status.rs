@@ -1,0 +1,85 @@
+//! `ralph status`: what is, for people and for scripts.
+
+use serde_json::json;
+
+use crate::support::Sandbox;
+
+#[test]
+fn scripts_can_rely_on_these_keys() {
+    let status = Sandbox::gated("verify: ['true']\n").status();
+    let keys: Vec<&str> = status.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        [
+            "accepted",
+            "config",
+            "definition",
+            "gate_timeout",
+            "gates",
+            "guard",
+            "limits",
+            "loops",
+            "problem",
+            "root",
+            "trust",
+            "unused_configs"
+        ]
+    );
+}
+
+#[test]
+fn every_number_tells_where_it_comes_from() {
+    let sandbox = Sandbox::gated("verify: ['true']\nbudget: {attempts: 7}\n");
+    sandbox.user_config("budget: {attempts: 9, errors: 4}\n");
+    let limits = &sandbox.status()["limits"];
+    assert_eq!(limits["attempts"], json!({"value": {"at_most": 7}, "origin": "repo_file"}));
+    assert_eq!(limits["errors"], json!({"value": 4, "origin": "user_file"}));
+    assert_eq!(limits["on_exhausted"], json!({"value": "release", "origin": "default"}));
+    sandbox
+        .ralph(&["status"])
+        .success()
+        .says("7 (the repo's config) attempts")
+        .says("4 (your config) errors in a row");
+}
+
+#[test]
+fn it_says_what_stands_in_each_kind_of_place() {
+    Sandbox::without_git().ralph(&["status"]).exits(2).says("this is no repo");
+    let sandbox = Sandbox::new();
+    sandbox.ralph(&["status"]).success().says("there is no ralph.yaml here; nobody is held").says("none yet");
+    sandbox.file("ralph.yaml", "verify: [test -e done.txt]\n");
+    sandbox.ralph(&["status"]).success().says("is not accepted");
+    sandbox.trust();
+    sandbox.stop("check").answer().held();
+    sandbox.ralph(&["status"]).success().says("held, 1 of 5").says("gate `test -e done.txt` failed");
+    sandbox.file("done.txt", "");
+    sandbox.stop("check").answer().let_go().expect("verified");
+    sandbox.ralph(&["status"]).success().says("verified");
+    sandbox.ralph(&["trust", "--revoke"]).success();
+    sandbox.ralph(&["status"]).success().says("trust was taken back");
+}
+
+#[test]
+fn one_loop_can_be_named_by_its_beginning() {
+    let sandbox = Sandbox::gated("verify: ['false']\n");
+    sandbox.stop("check").agent("a").answer().held();
+    sandbox.verify(&[]);
+    let one = sandbox.ralph(&["status", "verify", "--json"]).success().json();
+    assert_eq!(one["loops"].as_array().expect("loops").len(), 1);
+    sandbox.ralph(&["status", "nothing-like-it"]).exits(2).says("there is no loop `nothing-like-it`");
+    sandbox.stop("check").agent("b").answer().held();
+    sandbox.ralph(&["status", "check"]).exits(2).says("fits several loops");
+}
+
+#[test]
+fn a_damaged_ledger_is_shown() {
+    let sandbox = Sandbox::gated("verify: ['false']\n");
+    sandbox.stop("check").answer().held();
+    let ledger =
+        sandbox.remembered().into_iter().find(|name| name.ends_with("ledger.jsonl")).expect("a ledger");
+    let path = sandbox.ralph_home().join(ledger);
+    let text = std::fs::read_to_string(&path).expect("lines");
+    std::fs::write(&path, text.replacen("gates_failed", "gates_passed", 1)).expect("tampered");
+    sandbox.ralph(&["status"]).success().says("ledger damaged at line");
+    assert!(sandbox.status()["loops"][0]["damage"].is_string());
+}

@@ -1,0 +1,177 @@
+//! `ralph verify`: exit codes, what scripts read, what people read.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::support::{RALPH, Sandbox, verify_list, wait_until};
+
+#[test]
+fn the_exit_code_is_the_verdict() {
+    Sandbox::gated("verify: ['true']\n")
+        .ralph(&["verify"])
+        .exits(0)
+        .says("Verification passed: All verify commands passed");
+    Sandbox::gated("verify: ['false']\n")
+        .ralph(&["verify"])
+        .exits(1)
+        .says("Verification failed: gate `false` failed");
+    Sandbox::gated("verify: [no-such-program]\n").ralph(&["verify"]).exits(1).says("could not start");
+    Sandbox::new().ralph(&["verify"]).exits(2).says("there are no gates here");
+    Sandbox::without_git().ralph(&["verify"]).exits(2).says("this is no repo");
+    Sandbox::gated("verify: []\n").ralph(&["verify"]).exits(2).says("its `verify:` list is empty");
+    Sandbox::gated("enabled: false\nverify: ['true']\n").ralph(&["verify"]).exits(2).says("`enabled: false`");
+    let untrusted = Sandbox::new();
+    untrusted.file("ralph.yaml", "verify: ['true']\n");
+    untrusted.ralph(&["verify"]).exits(3).says("ralph trust");
+    untrusted.ralph(&["verify", "--no-such-flag"]).exits(2);
+    untrusted.ralph(&["verfy"]).exits(2).says("verify");
+}
+
+#[test]
+fn a_signal_ends_it_as_shells_expect() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let sandbox = Sandbox::new();
+        let ready = sandbox.home().join("ready");
+        sandbox.file("ralph.yaml", &verify_list(&[&format!("touch {}; sleep 30", ready.display())]));
+        sandbox.trust();
+        let mut child = sandbox.piped(&["verify"]);
+        wait_until("the gate runs", || ready.exists());
+        let begun = Instant::now();
+        kill_process(Pid::from_child(&child), signal).expect("sent");
+        assert_eq!(child.wait().expect("an end").code(), Some(code));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert_eq!(sandbox.events_named("interrupted").len(), 1);
+    }
+}
+
+#[test]
+fn scripts_can_rely_on_these_keys() {
+    let sandbox = Sandbox::gated("verify:\n  - run: test -e done.txt\n    name: test\n");
+    let failed = sandbox.ralph(&["verify", "--json"]).exits(1).json();
+    let keys: Vec<&str> = failed.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        [
+            "code",
+            "decision",
+            "definition",
+            "environment",
+            "gates",
+            "reason",
+            "subset",
+            "tree",
+            "unsettled",
+            "verdict"
+        ]
+    );
+    let keys: Vec<&str> =
+        failed["gates"][0].as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        [
+            "advisory", "changed", "excerpt", "flaky", "log", "name", "outcome", "passed", "reused", "run",
+            "runs", "seconds"
+        ]
+    );
+    assert_eq!(
+        (&failed["decision"], &failed["reason"], &failed["verdict"], &failed["code"]),
+        (
+            &json!("block"),
+            &json!("Verification failed: gate `test` failed"),
+            &json!("held"),
+            &json!("gates_failed")
+        )
+    );
+    sandbox.file("done.txt", "");
+    let passed = sandbox.ralph(&["verify", "--json"]).exits(0).json();
+    assert_eq!(
+        (&passed["decision"], &passed["reason"], &passed["verdict"], &passed["code"]),
+        (
+            &json!("allow"),
+            &json!("Verification passed: All verify commands passed"),
+            &json!("verified"),
+            &json!("all_gates_passed")
+        )
+    );
+}
+
+#[test]
+fn some_gates_are_not_all_gates() {
+    let sandbox = Sandbox::gated(
+        "verify:\n  - {run: 'true', name: lint}\n  - {run: 'false', name: test, needs: [lint]}\n",
+    );
+    let some = sandbox.ralph(&["verify", "lint", "--json"]).exits(0).json();
+    assert_eq!((&some["subset"], &some["verdict"]), (&json!(true), &json!(null)));
+    assert_eq!(some["reason"], "These gates passed; the others were not looked at");
+    sandbox.ralph(&["verify", "test"]).exits(1);
+    sandbox.ralph(&["verify", "tset"]).exits(2).says("there is no gate `tset`").says("`lint`, `test`");
+    sandbox.stop("check").answer().held();
+}
+
+#[test]
+fn a_gate_that_verifies_its_own_repo_is_refused() {
+    let sandbox = Sandbox::gated(&verify_list(&[&format!("{RALPH} verify")]));
+    let begun = Instant::now();
+    let result = sandbox.ralph(&["verify", "--json"]).exits(1).json();
+    assert!(
+        result["gates"][0]["excerpt"].as_str().expect("text").contains("would wait for itself"),
+        "{result:#}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_typo_is_drawn_with_its_line_and_a_hint() {
+    let sandbox = Sandbox::gated("verify: ['true']\n");
+    sandbox.file("ralph.yaml", "verfy: ['true']\n");
+    let ran = sandbox
+        .ralph(&["verify"])
+        .exits(2)
+        .says("unknown key `verfy`")
+        .says("ralph.yaml:1:1")
+        .says("did you mean `verify`?");
+    assert!(ran.stderr.contains("verfy: ['true']") && ran.stderr.contains("^^^^^"), "{}", ran.stderr);
+    sandbox.ralph(&["status"]).success().says("unknown key `verfy`");
+    assert_eq!(sandbox.status()["problem"]["line"], 1);
+}
+
+#[test]
+fn a_pipe_gets_no_escapes() {
+    let sandbox = Sandbox::gated("verify: ['printf \"\\033[31mred\\033[0m\"; false']\n");
+    for arguments in [
+        &["verify"][..],
+        &["verify", "--json"],
+        &["status"],
+        &["log"],
+        &["trust", "--show"],
+        &["--help"],
+        &["nonsense"],
+    ] {
+        let ran = sandbox.ralph(arguments);
+        assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'), "{arguments:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_crash() {
+    let sandbox = Sandbox::gated("verify: ['true']\n");
+    let mut child = sandbox.piped(&["verify"]);
+    drop(child.stdout.take());
+    drop(child.stderr.take());
+    assert_eq!(child.wait().expect("an end").code(), Some(0));
+}
+
+#[test]
+fn a_plain_look_holds_nobody_and_uses_no_attempt() {
+    let sandbox = Sandbox::trellis("verify: ['false']\n");
+    sandbox.stop("check").answer().held();
+    let shown = sandbox.read(".trellis/.ralph-state.json");
+    for _ in 0..6 {
+        sandbox.ralph(&["verify"]).exits(1);
+    }
+    assert_eq!(sandbox.read(".trellis/.ralph-state.json"), shown);
+    let (reason, _) = sandbox.stop("check").answer().held();
+    assert!(reason.contains("2/5"), "{reason}");
+}
