@@ -2,6 +2,7 @@
 
 mod support;
 
+mod conformance;
 mod doctor;
 mod gates;
 mod hook;
