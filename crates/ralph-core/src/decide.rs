@@ -182,7 +182,7 @@ impl Stop<'_> {
     }
 
     fn failed(&mut self, reason: Reason, tree: Option<&TreeHash>, failures: Vec<FailureMark>) -> Decision {
-        let attempt = self.state.attempts + 1;
+        let attempt = self.state.attempts.saturating_add(1);
         if let Some(limit) = self.limit_hit_by(attempt) {
             let verdict = self.verdict_at_limit();
             return self.let_go(verdict, reason, Some(limit), tree, failures);
@@ -207,7 +207,7 @@ impl Stop<'_> {
         tree: Option<&TreeHash>,
         failures: Vec<FailureMark>,
     ) -> Decision {
-        let attempt = self.state.attempts + 1;
+        let attempt = self.state.attempts.saturating_add(1);
         let judgement =
             Judgement { attempt, verdict, reason: reason.clone(), limit, tree: tree.cloned(), failures };
         self.remember(Event::Judged(judgement));
@@ -236,7 +236,7 @@ impl Stop<'_> {
 
     /// Held without an attempt; one too many in a row lets go, unverified, and pauses the loop.
     fn cannot_tell(&mut self, trouble: Trouble) -> Decision {
-        let in_a_row = self.state.errors + 1;
+        let in_a_row = self.state.errors.saturating_add(1);
         let attempt = self.state.attempts;
         let reason = Reason::CannotTell { trouble: trouble.clone() };
         if in_a_row >= self.facts.limits.errors.value {
