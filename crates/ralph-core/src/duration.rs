@@ -4,15 +4,21 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+/// Longer than anybody waits. A clock cannot count much further.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Reads a length of time from a config value, a flag or a variable.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let hint = || format!("`{text}` is not a length of time; write for example `90s`, `5m` or `1h 30m`");
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|_| hint());
+    let length = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => text.parse::<SignedDuration>().ok().and_then(|signed| Duration::try_from(signed).ok()),
+    };
+    match length {
+        Some(length) if length > LONGEST => Err(format!("`{text}` is longer than ten years")),
+        Some(length) => Ok(length),
+        None => Err(format!("`{text}` is not a length of time; write for example `90s`, `5m` or `1h 30m`")),
     }
-    let signed: SignedDuration = text.parse().map_err(|_| hint())?;
-    Duration::try_from(signed).map_err(|_| hint())
 }
 
 /// Shows a length of time: `12ms`, `3.2s`, `2m 5s`, `1h 3m`.
@@ -43,6 +49,13 @@ mod tests {
         for text in ["", "soon", "-5", "-5s", "5 parsecs", "1e400"] {
             let error = parse(text).expect_err(text);
             assert!(error.contains("`5m`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_length_is_longer_than_a_clock_can_count() {
+        for text in ["1e18", "9223372036854775807", "100000h", "31y"] {
+            assert!(parse(text).is_err(), "{text}");
         }
     }
 
