@@ -25,6 +25,9 @@ use raw::{RawConfig, RawGate, Spanned};
 /// A config larger than this is refused before it is parsed.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
 
+/// More gates than anybody reads. Their order is kept as pairs, so a long list costs its square.
+const MOST_GATES: usize = 500;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub enabled: bool,
@@ -79,6 +82,10 @@ impl Config {
 
 fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, Problem> {
     let places: Vec<_> = raw.iter().map(problem::Place::of).collect();
+    if let Some(place) = places.get(MOST_GATES) {
+        let what = format!("more than {MOST_GATES} gates");
+        return Err(place.problem(what, "let one gate run a script that runs the others"));
+    }
     let mut gates: Vec<Gate> = Vec::with_capacity(raw.len());
     for entry in raw {
         let gate = gate(entry, defaults, &gates)?;

@@ -56,7 +56,13 @@ impl RawConfig {
 /// Parses YAML; an empty document is a file with nothing in it.
 pub(crate) fn parse<'de, T: Deserialize<'de> + Default>(text: &'de str) -> Result<T, Problem> {
     // With snippets on, errors come wrapped in a drawing; the program draws its own. `off` and `yes` are words here.
-    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        strict_booleans: true,
+        // A list of gates is small. A few lines of aliases can stand for millions of entries.
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 5_000 },
+        budget: serde_saphyr::budget! { max_nodes: 20_000 },
+    };
     serde_saphyr::from_str_with_options::<Option<T>>(text, options)
         .map(Option::unwrap_or_default)
         .map_err(problem)

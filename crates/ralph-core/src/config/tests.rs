@@ -181,3 +181,23 @@ proptest! {
         prop_assert_eq!(commands(&format!("verify:\n  - {quoted}\n")), [command]);
     }
 }
+
+#[test]
+fn a_config_that_grows_without_end_is_refused_at_once() {
+    let many = format!("verify:\n{}", "- a\n".repeat(501));
+    let problem = Config::parse(&many, Layout::Native, &Defaults::default()).expect_err("too many");
+    assert_eq!((problem.line, problem.what.as_str()), (502, "more than 500 gates"));
+    let most = format!("verify:\n{}", "- a\n".repeat(500));
+    assert_eq!(Config::parse(&most, Layout::Native, &Defaults::default()).expect("as many").gates.len(), 500);
+
+    let mut bomb = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (name, before) in ["b", "c", "d", "e", "f", "g"].into_iter().zip(["a", "b", "c", "d", "e", "f"]) {
+        bomb.push_str(&format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", ")));
+    }
+    bomb.push_str("verify: *g\n");
+    for layout in Layout::ALL {
+        assert!(Config::parse(&bomb, layout, &Defaults::default()).is_err());
+    }
+    let lines = "- a\n".repeat(200_000);
+    assert!(Config::parse(&format!("verify:\n{lines}"), Layout::Native, &Defaults::default()).is_err());
+}
