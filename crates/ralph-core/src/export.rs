@@ -33,7 +33,8 @@ impl Exported {
     /// Reads a file of this form; a time with a zone is read as well as one without.
     pub fn parse(text: &str, zone: &TimeZone) -> Option<Self> {
         let file: ExportedFile = serde_json::from_str(text).ok()?;
-        let started_at = parse_time(file.started_at.trim(), zone)?;
+        // Nothing of this form is older than computers, and years before 0 could not be written down again.
+        let started_at = parse_time(file.started_at.trim(), zone).filter(|at| at.as_second() >= 0)?;
         Some(Self { task: file.task, iteration: file.iteration, started_at })
     }
 }
@@ -84,8 +85,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_no_state() {
-        for text in ["", "{", "[]", r#"{"iteration":1}"#, r#"{"task":"a","iteration":-1,"started_at":"now"}"#]
-        {
+        for text in [
+            "",
+            "{",
+            "[]",
+            r#"{"iteration":1}"#,
+            r#"{"task":"a","iteration":-1,"started_at":"now"}"#,
+            r#"{"task":"a","iteration":1,"started_at":"-009999-01-02T01:59:59Z"}"#,
+        ] {
             assert_eq!(Exported::parse(text, &TimeZone::UTC), None, "{text}");
         }
     }
