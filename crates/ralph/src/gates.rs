@@ -182,12 +182,16 @@ impl<'a> Pass<'a> {
                     self.running += 1;
                     let gate = &self.run.gates[at];
                     watch.started(gate);
-                    let (sender, run) = (sender.clone(), self.run);
-                    scope.spawn(move || {
+                    let (own, run) = (sender.clone(), self.run);
+                    let spawned = std::thread::Builder::new().spawn_scoped(scope, move || {
                         let ran = one_gate::run(gate, run);
                         // Nobody listens any more only when this pass gave up.
-                        let _listener_gone = sender.send((at, ran));
+                        let _listener_gone = own.send((at, ran));
                     });
+                    if spawned.is_err() {
+                        // No room for a thread: here then. It will find the same and say so.
+                        let _never_gone = sender.send((at, one_gate::run(gate, run)));
+                    }
                 }
                 if self.running == 0 && self.finished.is_empty() {
                     // Receipts may have made more gates ready.

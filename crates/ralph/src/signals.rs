@@ -21,7 +21,7 @@ impl Signals {
         let watcher = signals.clone();
         // Without the watcher the default holds: a signal ends us, and whoever sent it ends our children too.
         if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM, SIGHUP]) {
-            std::thread::spawn(move || {
+            let _no_room_for_a_thread = std::thread::Builder::new().spawn(move || {
                 for signal in caught.forever() {
                     watcher.caught.store(signal, Ordering::SeqCst);
                     watcher.stop.ask();

@@ -40,7 +40,9 @@ pub(super) fn read_unknown(root: &Path, found: &mut [Found]) -> io::Result<()> {
 /// Runs `work` on so many threads, this one among them, and gathers what each of them brought.
 pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        // Where there is no room for more threads, fewer do the same work.
+        let spawn = || std::thread::Builder::new().spawn_scoped(scope, &work);
+        let others: Vec<_> = (1..threads).map_while(|_| spawn().ok()).collect();
         let mut results = vec![work()];
         results.extend(others.into_iter().map(|other| match other.join() {
             Ok(result) => result,
