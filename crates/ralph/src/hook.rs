@@ -26,7 +26,7 @@ use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
 use crate::trust::Trust;
-use crate::{clock, env, ledger, notices};
+use crate::{clock, env, files, ledger, notices};
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -179,13 +179,17 @@ impl SubAgentStop<'_> {
         if Guard::default().holds_agent(self.agent) {
             return false;
         }
-        let speaks_of_guard = |text: &[u8]| text.windows(5).any(|window| window == b"guard");
+        // What cannot be read might.
+        let speaks_of_guard = |text: io::Result<Option<Vec<u8>>>| match text {
+            Ok(text) => text.unwrap_or_default().windows(5).any(|window| window == b"guard"),
+            Err(_) => true,
+        };
         let accepted = self.trust.accepted(&self.repo.trust_key);
-        let texts = accepted
+        let mut texts = accepted
             .iter()
-            .filter_map(|acceptance| std::fs::read(self.home.definition_file(&acceptance.sha256)).ok());
-        let file = self.repo.config().ok().flatten().map(|file| file.text);
-        !texts.chain(file).any(|text| speaks_of_guard(&text))
+            .map(|acceptance| files::read_if_there(&self.home.definition_file(&acceptance.sha256)));
+        let file = self.repo.config().map(|file| file.map(|file| file.text));
+        !(texts.any(speaks_of_guard) || speaks_of_guard(file))
     }
 
     fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
@@ -232,7 +236,7 @@ impl SubAgentStop<'_> {
         };
         let config = ralph_core::config::Config::default();
         let placeholder = InForce { layout, sha256, config, standing: Standing::Revoked, broken: None };
-        let mut case = self.case(settings, &placeholder, Standing::Revoked, session, &home, running.task);
+        let mut case = self.case(settings, &placeholder, Standing::Revoked, session, &home, running.task)?;
         case.limits = running.limits.unwrap_or(case.limits);
         // No gate is known any more; the stop is held all the same.
         case.markers = vec![marker::ALL_CHECKS.into()];
@@ -249,7 +253,7 @@ impl SubAgentStop<'_> {
         if !in_force.config.enabled || !in_force.config.guard.holds_agent(self.agent) {
             return Ok(HookReply::Silent);
         }
-        let task = match self.repo.task(in_force.layout) {
+        let task = match self.repo.task(in_force.layout)? {
             Task::NoneSet => return Ok(HookReply::Silent),
             Task::NoTasks => None,
             Task::Named(task) => Some(task),
@@ -258,7 +262,7 @@ impl SubAgentStop<'_> {
             return Err(LetThrough(format!("the hook input of `{}` names no session", self.agent)));
         };
         let home = self.home.repo(&self.repo.id());
-        let case = self.case(settings, in_force, standing, session, &home, task);
+        let case = self.case(settings, in_force, standing, session, &home, task)?;
         self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
     }
 
@@ -281,11 +285,13 @@ impl SubAgentStop<'_> {
         session: &SessionId,
         home: &'b RepoHome,
         task: Option<String>,
-    ) -> Case<'b> {
-        let markers =
-            task.as_deref().map(|task| marker::expected(&self.repo.check_list(task))).unwrap_or_default();
+    ) -> io::Result<Case<'b>> {
+        let markers = match task.as_deref() {
+            Some(task) => marker::expected(&self.repo.check_list(task)?),
+            None => Vec::new(),
+        };
         let id = self.call.agent.clone().unwrap_or_else(|| ralph_core::id::AgentId::new(""));
-        Case {
+        Ok(Case {
             repo: self.repo,
             home,
             settings,
@@ -298,7 +304,7 @@ impl SubAgentStop<'_> {
             preset: ralph_core::preset::CHECK.name,
             limits: settings.limits(in_force.layout, &in_force.config.budget),
             markers,
-        }
+        })
     }
 
     /// One loop for each agent of each session: two check agents at once do not share a count.

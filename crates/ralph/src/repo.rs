@@ -117,27 +117,30 @@ impl Repo {
             .find(|layout| layout.data().folder.is_some_and(|folder| self.root.join(folder).is_dir()))
     }
 
-    pub(crate) fn task(&self, layout: Layout) -> Task {
+    /// A pointer that cannot be read is an error, never "no task".
+    pub(crate) fn task(&self, layout: Layout) -> io::Result<Task> {
         let data = layout.data();
-        let pointer =
-            data.current_task.and_then(|path| files::read_foreign(&self.root.join(path)).ok().flatten());
+        let pointer = match data.current_task {
+            Some(path) => files::read_foreign(&self.root.join(path))?,
+            None => None,
+        };
         let named = pointer.and_then(|text| layout::normalise_task(&String::from_utf8_lossy(&text)));
-        match (named, data.no_task) {
+        Ok(match (named, data.no_task) {
             (Some(task), _) => Task::Named(task),
             (None, NoTask::Nothing) => Task::NoTasks,
             (None, NoTask::LetThrough) => Task::NoneSet,
             (None, NoTask::Named(name)) => Task::Named(name.into()),
-        }
+        })
     }
 
     /// The task's list of checks, from which completion markers come.
-    pub(crate) fn check_list(&self, task: &str) -> String {
+    pub(crate) fn check_list(&self, task: &str) -> io::Result<String> {
         /// A task may name any path; a list of checks is small.
         const LARGEST: u64 = 1 << 20;
         let path = self.root.join(task).join("check.jsonl");
         let small = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST);
-        let text = if small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
-        String::from_utf8_lossy(&text).into_owned()
+        let text = if small { files::read_if_there(&path)?.unwrap_or_default() } else { Vec::new() };
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
