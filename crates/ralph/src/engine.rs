@@ -167,16 +167,15 @@ impl Case<'_> {
         Ok((before, step.decision))
     }
 
+    /// What stands in the ledger holds, whether or not it can be shown in the repo: an agent that makes the folder
+    /// read-only is not let go for it.
     fn act(&self, decision: &Decision, ledger: &Ledger<'_>) {
         if matches!(decision, Decision::LetGo { .. }) {
             ledger.sync();
             let _not_there_yet = std::fs::remove_file(self.rules_file());
         }
-        if !self.shows_state() {
-            return;
-        }
-        // The ledger has it; a repo that does not let us show it changes no decision.
-        let _not_shown = match decision {
+        let _only_shown = match decision {
+            _ if !self.shows_state() => Ok(()),
             Decision::Hold { .. } if ledger.state().attempts > 0 => self.export().write(ledger.state()),
             Decision::LetGo { .. } => self.export().remove(),
             Decision::Gather | Decision::Hold { .. } | Decision::Wait { .. } | Decision::Ignore(_) => Ok(()),

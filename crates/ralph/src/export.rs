@@ -16,10 +16,13 @@ use crate::home::RepoHome;
 use crate::tree::OwnFile;
 use crate::{clock, files};
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {
     /// The content as we wrote it; none when we took the file away ourselves.
     written: Option<Digest>,
+    /// The content that we took away, or meant to: found again, it is ours and not another tool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    taken_away: Option<Digest>,
     deletions: u64,
 }
 
@@ -46,7 +49,9 @@ impl<'a> Export<'a> {
     }
 
     fn save(&self, record: &Record) -> io::Result<()> {
-        files::replace(&self.home.export_record(), &serde_json::to_vec(record).map_err(io::Error::other)?)
+        let path = self.home.export_record();
+        files::sweep_temporary(path.parent().unwrap_or(&path));
+        files::replace(&path, &serde_json::to_vec(record).map_err(io::Error::other)?)
     }
 
     /// What the file looks like, and how often it was found deleted.
@@ -55,11 +60,13 @@ impl<'a> Export<'a> {
         let mut record = self.record();
         // Nobody gets us to read a link to somewhere else, or a folder.
         let there = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
-        let text = match files::read_if_there(&path) {
-            _ if !there => None,
-            Ok(text) => text,
-            // Whoever takes our right to read it away has not got rid of the count.
-            Err(_) => Some(Vec::new()),
+        let text = match there.then(|| files::read_if_there(&path)).transpose() {
+            Ok(text) => text.flatten(),
+            // Whoever makes it unreadable has edited it, and is not let go for it.
+            Err(error) => {
+                let file = ExportFile::Edited { found: error.to_string() };
+                return Ok(ExportSeen { deletions: record.deletions, file });
+            }
         };
         let Some(text) = text else {
             if record.written.take().is_some() {
@@ -68,6 +75,10 @@ impl<'a> Export<'a> {
             }
             return Ok(ExportSeen { deletions: record.deletions, file: ExportFile::Absent });
         };
+        if record.written.is_none() && record.taken_away == Some(Digest::of(&text)) {
+            let _next_time_then = fs::remove_file(&path);
+            return Ok(ExportSeen { deletions: record.deletions, file: ExportFile::Absent });
+        }
         let file = match &record.written {
             Some(written) if *written == Digest::of(&text) => ExportFile::AsWritten,
             Some(_) => {
@@ -86,14 +97,14 @@ impl<'a> Export<'a> {
         let (Some(path), Some(started_at)) = (self.path(), state.started_at) else { return Ok(()) };
         let exported = Exported { task: state.task.clone(), iteration: state.attempts, started_at };
         let text = exported.render(&clock::zone());
-        let mut record = self.record();
-        record.written = Some(Digest::of(&text));
+        let before = self.record();
+        let record = Record { written: Some(Digest::of(&text)), ..before.clone() };
         // First the memory of it, then the file: a file we do not remember would be taken for another tool's.
         self.save(&record)?;
-        files::replace(&path, text.as_bytes()).or_else(|error| {
-            // What is not there is not missed as deleted.
-            self.save(&Record { written: None, ..record })?;
-            Err(error)
+        files::sweep_temporary(path.parent().unwrap_or(self.root));
+        files::replace(&path, text.as_bytes()).inspect_err(|_| {
+            // A file that never came to be must not look deleted.
+            let _counted_as_deleted = self.save(&before);
         })
     }
 
@@ -101,9 +112,11 @@ impl<'a> Export<'a> {
     pub(crate) fn remove(&self) -> io::Result<()> {
         let Some(path) = self.path() else { return Ok(()) };
         let mut record = self.record();
-        if record.written.take().is_some() || path.exists() {
+        if let Some(written) = record.written.take() {
+            record.taken_away = Some(written);
             self.save(&record)?;
         }
+        files::sweep_temporary(path.parent().unwrap_or(self.root));
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
