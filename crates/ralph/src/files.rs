@@ -24,7 +24,8 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-const TEMPORARY: &str = ".new-";
+/// Also in folders that are not ours, so it says whose it is.
+const TEMPORARY: &str = ".ralph-new-";
 
 /// Removes what a killed writer left behind. Younger files may belong to a writer at work.
 pub(crate) fn sweep_temporary(dir: &Path) {

@@ -85,6 +85,7 @@ fn change(path: &PathBuf, change: impl FnOnce(&mut Waiting)) -> io::Result<()> {
     let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     files::private_dir(dir)?;
     let lock = files::Lock::take(&dir.join("lock"), std::time::Duration::from_secs(1))?;
+    files::sweep_temporary(dir);
     let mut waiting = Waiting::read(path)?;
     change(&mut waiting);
     let done = if waiting == Waiting::default() {

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use ralph_core::event::Event;
 use ralph_core::gate::Gate;
@@ -56,8 +56,9 @@ pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &Tr
 }
 
 /// Old pointers only cost a second run of a gate; they go when there are too many.
-fn prune(dir: &PathBuf) {
+fn prune(dir: &Path) {
     const MOST: usize = 400;
+    files::sweep_temporary(dir);
     let Ok(entries) = fs::read_dir(dir) else { return };
     let mut files: Vec<_> = entries
         .flatten()
@@ -70,5 +71,4 @@ fn prune(dir: &PathBuf) {
     for (_, path) in &files[..files.len() - MOST / 2] {
         let _gone = fs::remove_file(path);
     }
-    files::sweep_temporary(dir);
 }

@@ -95,7 +95,9 @@ impl Trust {
         acceptance: Acceptance,
     ) -> io::Result<()> {
         let path = home.definition_file(&acceptance.sha256);
-        files::private_dir(path.parent().unwrap_or(home.root()))?;
+        let dir = path.parent().unwrap_or(home.root());
+        files::private_dir(dir)?;
+        files::sweep_temporary(dir);
         files::replace(&path, text)?;
         Self::change(home, |trust| {
             let repo = trust.repos.entry(key.to_owned()).or_default();
