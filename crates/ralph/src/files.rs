@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tempfile::NamedTempFile;
+
 /// A folder that only its owner can look into, with its parents.
 pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
@@ -16,12 +18,30 @@ pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
 
 /// Replaces a file in one step: whoever reads sees the old or the new one, never half.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    put_in_place(filled(path, content)?, path)
+}
+
+/// The same for what only a person can give again: after a power cut, too, it is the old or the new one.
+pub(crate) fn replace_for_good(path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = filled(path, content)?;
+    file.as_file().sync_all()?;
+    put_in_place(file, path)?;
+    if let Some(Ok(dir)) = path.parent().map(File::open) {
+        let _in_place_already = dir.sync_all();
+    }
+    Ok(())
+}
+
+fn filled(path: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
     let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     // The builder makes it with mode 0600 under a name nobody can guess, and removes it if we fail.
     let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
     file.write_all(content)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file)
+}
+
+fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Also in folders that are not ours, so it says whose it is.

@@ -98,7 +98,7 @@ impl Trust {
         let dir = path.parent().unwrap_or(home.root());
         files::private_dir(dir)?;
         files::sweep_temporary(dir);
-        files::replace(&path, text)?;
+        files::replace_for_good(&path, text)?;
         Self::change(home, |trust| {
             let repo = trust.repos.entry(key.to_owned()).or_default();
             repo.root = root;
@@ -136,6 +136,6 @@ impl Trust {
         let mut trust = Self::load(home)?;
         change(&mut trust);
         let text = serde_json::to_vec_pretty(&trust).map_err(io::Error::other)?;
-        files::replace(&home.trust_file(), &text)
+        files::replace_for_good(&home.trust_file(), &text)
     }
 }
