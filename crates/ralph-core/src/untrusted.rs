@@ -185,7 +185,8 @@ fn blot_out_private_keys(text: &str) -> String {
     }
     let mut inside = false;
     let mut lines = Vec::new();
-    for line in text.lines() {
+    // Not `lines`: the last line end stays.
+    for line in text.split('\n') {
         let begins = line.contains("-----BEGIN") && line.contains("PRIVATE KEY-----");
         if begins {
             lines.push(BLOT);
@@ -289,8 +290,8 @@ mod tests {
             clean(text.as_bytes(), &Secrets::default()),
             "token=[redacted], [redacted] and skip sk-short ok"
         );
-        let pem = "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb";
-        assert_eq!(clean(pem.as_bytes(), &Secrets::default()), "a\n[redacted]\nb");
+        let pem = "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb\n";
+        assert_eq!(clean(pem.as_bytes(), &Secrets::default()), "a\n[redacted]\nb\n");
     }
 
     proptest! {
