@@ -1,0 +1,211 @@
+//! What must hold for any bytes at all, one function for each reader of the core. The fuzz targets call these with
+//! whatever they think up, the tests with the corpus.
+
+#![allow(dead_code, unreachable_pub, reason = "each fuzz target uses one of them")]
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use ralph_core::budget::{Attempts, Limits};
+use ralph_core::config::user::UserFile;
+use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
+use ralph_core::decide::decide;
+use ralph_core::event::{Event, Subject};
+use ralph_core::excerpt::excerpt;
+use ralph_core::export::Exported;
+use ralph_core::facts::{Checks, Evidence, ExportFile, ExportSeen, Facts, Standing};
+use ralph_core::gate::plan::{Plan, Progress};
+use ralph_core::id::{AgentId, Digest};
+use ralph_core::layout::{self, Layout};
+use ralph_core::ledger_line::{self, Head};
+use ralph_core::state::State;
+use ralph_core::untrusted::{self, Secrets};
+use ralph_core::wire::{HookReply, claude};
+use ralph_core::{duration, feedback, marker, preset};
+use serde_json::Value;
+
+pub type Probe = fn(&[u8]);
+
+/// Every probe under the name of its target.
+pub const ALL: [(&str, Probe); 7] = [
+    ("hook_payload", hook_payload),
+    ("config", config),
+    ("user_config", user_config),
+    ("ledger", ledger),
+    ("marker", marker),
+    ("untrusted", untrusted),
+    ("export", export),
+];
+
+/// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
+pub fn hook_payload(bytes: &[u8]) {
+    let Ok(call) = claude::parse(bytes) else { return };
+    let text = call.last_message.clone();
+    let person = Some(text.clone());
+    let replies = [
+        HookReply::Silent,
+        HookReply::Tell { person: None, agent: Some(text.clone()) },
+        HookReply::Tell { person: person.clone(), agent: None },
+        HookReply::Tell { person, agent: Some(text.clone()) },
+        HookReply::Block { reason: text.clone(), detail: text },
+    ];
+    for reply in replies {
+        let answer = claude::render(&reply, &call.event);
+        if answer.is_empty() {
+            assert!(!matches!(reply, HookReply::Block { .. }));
+            continue;
+        }
+        let value: Value = serde_json::from_slice(&answer).expect("one JSON value");
+        assert_eq!(answer.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
+        let holds = value["decision"] == "block";
+        assert_eq!(holds, matches!(reply, HookReply::Block { .. }), "only a block holds");
+        let context = &value["hookSpecificOutput"]["additionalContext"];
+        assert!(context.as_str().unwrap_or_default().chars().count() <= claude::MOST_CONTEXT);
+        assert!(holds || context.is_null() || claude::can_tell_agent(&call.event));
+    }
+    let name = bare_agent_name(call.agent_type.as_deref().unwrap_or_default());
+    assert_eq!(Guard::default().holds_agent(name), name == "check");
+}
+
+/// Any text is a config or a problem with a place in it; what was read can be planned and run to its end.
+pub fn config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for layout in Layout::ALL {
+        let config = match Config::parse(&text, layout, &Defaults::default()) {
+            Ok(config) => config,
+            Err(problem) => {
+                assert!(problem.line >= 1 && problem.column >= 1 && !problem.what.is_empty());
+                assert!(!problem.hint.is_empty());
+                continue;
+            }
+        };
+        let plan = Plan::new(&config.gates).expect("checked when it was read");
+        let mut progress = vec![Progress::Waiting; config.gates.len()];
+        while progress.contains(&Progress::Waiting) {
+            let ready = plan.ready(&progress, false);
+            assert!(!ready.is_empty(), "a plan that never ends");
+            for at in ready {
+                progress[at] = Progress::Passed;
+            }
+        }
+        for (at, gate) in config.gates.iter().enumerate() {
+            assert!(!gate.timeout.is_zero() && !gate.run.trim().is_empty());
+            assert!(config.gates[..at].iter().all(|other| other.name != gate.name), "two of one name");
+            let _shown = (gate.definition(), duration::show(gate.timeout));
+        }
+        let _held = config.guard.holds_agent("plugin:check");
+        assert_ne!(config.budget.attempts, Some(Attempts::AtMost(0)));
+        assert_ne!(config.budget.errors, Some(0));
+    }
+    let _task = layout::normalise_task(&text);
+}
+
+pub fn user_config(bytes: &[u8]) {
+    match UserFile::parse(&String::from_utf8_lossy(bytes)) {
+        Ok(file) => {
+            assert_ne!(file.budget.attempts, Some(Attempts::AtMost(0)));
+            assert_ne!(file.budget.errors, Some(0));
+            let _shown = file.gate_timeout.map(duration::show);
+        }
+        Err(problem) => assert!(problem.line >= 1 && problem.column >= 1),
+    }
+}
+
+/// A ledger of any bytes is read up to the first thing that is wrong; what was read can be carried on from.
+pub fn ledger(bytes: &[u8]) {
+    let (mut head, mut state) = (Head::origin(), State::default());
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Ok(text) = std::str::from_utf8(line) else { break };
+        let alone = ledger_line::read_alone(text);
+        let Ok(read) = ledger_line::read(&head, text) else { break };
+        assert!(alone.is_ok_and(|(line, carries_on)| line == read && carries_on == head.hash));
+        state.apply(read.at, &read.event);
+        assert_eq!(read.seq, head.seq + 1);
+        head = Head { seq: read.seq, hash: read.hash };
+    }
+    let (text, next) =
+        ledger_line::write(&head, Timestamp::UNIX_EPOCH, &Event::Waited { what: "next".into() });
+    let read = ledger_line::read(&head, &text).expect("our own line");
+    assert_eq!((read.seq, read.hash), (next.seq, next.hash));
+    // What is remembered can be judged on, whatever it is.
+    let facts = facts(ExportSeen::default());
+    let _step = decide(&state, &facts);
+}
+
+/// A list of checks, a line of dashes, a message: a marker is missing unless the message states it.
+pub fn marker(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (list, message) = text.split_once("\n---\n").unwrap_or((&text, &text));
+    let expected = marker::expected(list);
+    assert!(expected.iter().all(|name| name.ends_with("_FINISH") && !name.contains(char::is_whitespace)));
+    let missing = marker::missing(&expected, message);
+    assert!(missing.iter().all(|name| expected.contains(name)));
+    for stated in expected.iter().filter(|name| !missing.contains(name)) {
+        assert!(message.contains(stated.as_str()) || message.contains(marker::ALL_CHECKS));
+    }
+}
+
+/// Any output becomes text that no terminal obeys, without the secrets, never longer than asked for.
+pub fn untrusted(bytes: &[u8]) {
+    const SECRET: &str = "s3cr3t/value+42";
+    let secrets = Secrets::from_variables([("A_TOKEN", SECRET)]);
+    let text = untrusted::clean_for_agent(bytes, &secrets);
+    assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()), "{text:?}");
+    assert!(!text.contains(SECRET) && !text.contains("<promise") && !text.contains("</system-reminder"));
+    assert_eq!(untrusted::clean_for_agent(text.as_bytes(), &secrets), text, "clean twice is clean once");
+    for limit in [1, 50, 500, 2000] {
+        let part = excerpt(&text, limit);
+        assert!(part.chars().count() <= limit, "{} > {limit}", part.chars().count());
+    }
+}
+
+/// Another tool's state file is read or refused; what was read can be written, read again and carried on from.
+pub fn export(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let zones =
+        [TimeZone::UTC, TimeZone::fixed(jiff::tz::offset(14)), TimeZone::fixed(jiff::tz::offset(-12))];
+    for zone in zones {
+        let Some(exported) = Exported::parse(&text, &zone) else { continue };
+        let again = Exported::parse(&exported.render(&zone), &zone);
+        let again = again.unwrap_or_else(|| panic!("{exported:?} was written as {}", exported.render(&zone)));
+        assert_eq!((&again.task, again.iteration), (&exported.task, exported.iteration));
+        let facts = facts(ExportSeen { deletions: 0, file: ExportFile::Foreign(exported) });
+        let first = decide(&State::default(), &facts);
+        let mut state = State::default();
+        for event in &first.events {
+            state.apply(facts.now, event);
+        }
+        let step = decide(&state, &Facts { evidence: Some(missing_marker()), ..facts.clone() });
+        let _told = feedback::headline(&facts, &step.decision);
+    }
+}
+
+fn missing_marker() -> Evidence {
+    Evidence::Markers { missing: vec!["A_FINISH".into()] }
+}
+
+fn facts(export: ExportSeen) -> Facts {
+    let now = Timestamp::from_second(1_800_000_000).expect("a time");
+    let mut limits = Limits::new(&preset::CHECK, Layout::Ideal.data().clocks);
+    limits.stale_after.value = Some(Duration::from_secs(1800));
+    let task = match &export.file {
+        ExportFile::Foreign(found) => found.task.clone(),
+        _ => None,
+    };
+    Facts {
+        arrived: now,
+        now,
+        subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a") },
+        session: None,
+        task,
+        layout: Layout::Ideal,
+        preset: "check",
+        limits,
+        definition: Digest::of(""),
+        standing: Standing::Accepted,
+        checks: Checks::Markers,
+        export,
+        evidence: None,
+    }
+}
