@@ -1,0 +1,3 @@
+//! What any Rust program costs: the yardstick of the others.
+
+fn main() {}

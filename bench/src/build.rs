@@ -1,0 +1,43 @@
+//! The programs under test, built the way they are shipped.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+pub(crate) struct Programs {
+    pub(crate) ralph: PathBuf,
+    /// A Rust program that does nothing.
+    pub(crate) empty: PathBuf,
+}
+
+impl Programs {
+    pub(crate) fn build() -> io::Result<Self> {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--profile", "dist", "--package", "ralph", "--package", "ralph-bench"])
+            .args(["--bin", "ralph", "--bin", "empty", "--message-format", "json-render-diagnostics"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stderr(Stdio::inherit())
+            .output()?;
+        let mut executables = executables(&built.stdout);
+        let mut take = |name: &str| {
+            let missing = || io::Error::other(format!("cargo built no `{name}`"));
+            executables.remove(name).ok_or_else(missing)
+        };
+        Ok(Self { ralph: take("ralph")?, empty: take("empty")? })
+    }
+}
+
+/// Cargo says in one JSON line for each artifact where it put it.
+fn executables(messages: &[u8]) -> HashMap<String, PathBuf> {
+    let lines = messages.split(|byte| *byte == b'\n');
+    lines
+        .filter_map(|line| {
+            let message: Value = serde_json::from_slice(line).ok()?;
+            let name = message["target"]["name"].as_str()?.to_owned();
+            Some((name, message["executable"].as_str()?.into()))
+        })
+        .collect()
+}

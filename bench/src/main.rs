@@ -1,0 +1,38 @@
+//! What ralph costs, held to its limits: `cargo run --release -p ralph-bench`. `-- --quick` gives a first look, and words
+//! such as `-- judged size` choose what is measured. The exit code is 1 if something is over its limit.
+//!
+//! Everything is a whole process as a client would start it, built as it is shipped. What is compared is run in turns,
+//! so that a busy machine slows both alike; ratios are of the tenth percentiles, the figure that other work on the
+//! machine disturbs least. Instructions, where valgrind is there to count them, do not depend on the machine at all.
+
+mod build;
+mod contest;
+mod figures;
+mod instructions;
+mod memory;
+mod report;
+mod scene;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use build::Programs;
+use contest::Rounds;
+use report::Report;
+
+fn main() -> io::Result<ExitCode> {
+    let (flags, words): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word.starts_with("--"));
+    let rounds = if flags.iter().any(|flag| flag == "--quick") { Rounds::FEW } else { Rounds::MANY };
+    let programs = Programs::build()?;
+    let mut report = Report::default();
+    let chosen = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
+    for (name, measure) in figures::ALL.into_iter().filter(|(name, _)| chosen(name)) {
+        writeln!(io::stderr(), "measuring: {name}")?;
+        report.add(measure(&programs, &rounds)?);
+    }
+    write!(io::stdout(), "{}", report.for_people())?;
+    if rounds == Rounds::MANY && words.is_empty() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md"), report.page())?;
+    }
+    Ok(if report.all_within() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,161 @@
+//! A sample repo with a home beside it: everything in one temporary folder, nothing of the person's own.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::build::Programs;
+use crate::contest::Call;
+
+pub(crate) struct Scene<'p> {
+    programs: &'p Programs,
+    dir: TempDir,
+}
+
+impl<'p> Scene<'p> {
+    /// A git repo with so many files, all committed, a hundred to a folder, and these gates, which are trusted.
+    pub(crate) fn new(programs: &'p Programs, files: usize, config: &str) -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
+        let scene = Self { programs, dir };
+        fs::create_dir(scene.path("home"))?;
+        fs::create_dir(scene.project())?;
+        for number in 0..files {
+            let folder = scene.project().join(format!("src/part-{}", number / 100));
+            fs::create_dir_all(&folder)?;
+            let text = format!("/// Number {number}.\npub fn number() -> usize {{ {number} }}\n").repeat(20);
+            fs::write(folder.join(format!("file-{number}.rs")), text)?;
+        }
+        fs::write(scene.project().join("ralph.yaml"), config)?;
+        scene.git(&["init", "--quiet"])?;
+        scene.git(&["add", "."])?;
+        scene.git(&[
+            "-c",
+            "user.name=bench",
+            "-c",
+            "user.email=bench@example.com",
+            "commit",
+            "-qm",
+            "all files",
+        ])?;
+        // Files changed a moment ago are read again each time, by git as by ralph.
+        thread::sleep(Duration::from_millis(2100));
+        scene.trust()?;
+        Ok(scene)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    /// Makes the tree one that was never seen before.
+    pub(crate) fn change(&self, round: usize) -> io::Result<()> {
+        fs::write(self.project().join("src/part-0/file-0.rs"), format!("// {round}\n"))
+    }
+
+    /// Forgets all content hashes, as on the first look at a repo.
+    pub(crate) fn forget_hashes(&self) -> io::Result<()> {
+        for repo in fs::read_dir(self.path("home/ralph/repos"))? {
+            fs::remove_file(repo?.path().join("tree-cache"))?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("RALPH_HOME", self.path("home/ralph"))
+            .current_dir(self.project())
+            .stderr(Stdio::null());
+        command
+    }
+
+    fn call(&self, program: &Path, arguments: &[&str]) -> Call {
+        let mut command = self.command(program);
+        command.args(arguments);
+        Call { command, input: Vec::new() }
+    }
+
+    pub(crate) fn empty(&self) -> Call {
+        self.call(&self.programs.empty, &[])
+    }
+
+    pub(crate) fn ralph(&self, arguments: &[&str]) -> Call {
+        self.call(&self.programs.ralph, arguments)
+    }
+
+    pub(crate) fn shell(&self, line: &str) -> Call {
+        self.call(Path::new("/bin/sh"), &["-c", line])
+    }
+
+    pub(crate) fn git_status(&self) -> Call {
+        self.call(Path::new("git"), &["status", "--porcelain"])
+    }
+
+    /// A hook call with this event.
+    pub(crate) fn hook(&self, event: &Event<'_>) -> Call {
+        Call {
+            input: event.input(&self.project()).to_string().into_bytes(),
+            ..self.ralph(&["hook", "claude"])
+        }
+    }
+
+    fn git(&self, arguments: &[&str]) -> io::Result<()> {
+        let status = self.command(Path::new("git")).args(arguments).status()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("git {arguments:?}: {status}"))) }
+    }
+
+    fn trust(&self) -> io::Result<()> {
+        let shown = self.ralph(&["trust", "--show", "--json"]).command.output()?;
+        let shown: Value = serde_json::from_slice(&shown.stdout)?;
+        let sha256 = shown["sha256"].as_str().unwrap_or_default();
+        crate::contest::run(self.ralph(&["trust", "--hash", sha256]), "Accepted").map(drop)
+    }
+}
+
+/// What the client says happened.
+pub(crate) struct Event<'e> {
+    pub(crate) name: &'e str,
+    pub(crate) agent: &'e str,
+    /// One loop for each of them.
+    pub(crate) agent_id: String,
+    pub(crate) transcript: PathBuf,
+}
+
+impl Event<'_> {
+    fn input(&self, project: &Path) -> Value {
+        json!({
+            "session_id": "9a4c4a2e-5a5e-4d3b-8f4e-0d6f1c1b7a11",
+            "transcript_path": self.transcript,
+            "cwd": project,
+            "permission_mode": "default",
+            "agent_id": self.agent_id,
+            "agent_type": self.agent,
+            "hook_event_name": self.name,
+            "stop_hook_active": false,
+            "last_assistant_message": "All done: the parser handles the empty case now, and the tests pass.",
+        })
+    }
+}
+
+/// A sub-agent of this name stops.
+pub(crate) fn stop(agent: &str, agent_id: usize) -> Event<'_> {
+    Event {
+        name: "SubagentStop",
+        agent,
+        agent_id: format!("agent-{agent_id}"),
+        transcript: PathBuf::from("/nowhere/transcript.jsonl"),
+    }
+}
