@@ -159,7 +159,10 @@ impl Case<'_> {
         let step = decide(&before, facts);
         if !step.events.is_empty() {
             ledger.append(facts.now, &step.events)?;
-            ledger.save_snapshot();
+            // What the gates show is written next: the snapshot waits for the end of it.
+            if step.decision != Decision::Gather {
+                ledger.save_snapshot();
+            }
         }
         self.act(&step.decision, &ledger);
         // What the export said has been taken up.

@@ -1,8 +1,8 @@
 //! A loop's ledger on disk: append-only, hash-chained JSON lines, with a snapshot of the state beside it.
 //!
 //! Promises: a kill at any point leaves the old or the new state; a torn last line (full disk, power) never counted and
-//! is cut before the next append; a damaged line is put aside, never deleted; the snapshot is only a cache, thrown away
-//! when it does not fit the ledger. Whoever writes holds the repo's lock.
+//! is cut before the next append; a damaged line is put aside, never deleted; the snapshot is only a cache, carried on
+//! from where the lines after it fit and thrown away where they do not. Whoever writes holds the repo's lock.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -55,11 +55,13 @@ impl<'lock> Ledger<'lock> {
         files::private_dir(dir).map_err(failed)?;
         let mut file = files::open_private(&path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        if let Some(fitting) = snapshot(dir).filter(|snapshot| snapshot.length == length) {
-            let Snapshot { head, state, .. } = fitting;
+        let known = snapshot(dir).filter(|snapshot| snapshot.length <= length);
+        if let Some(Reading { state, head, damage: None, .. }) =
+            known.map(|snapshot| Reading::after(snapshot, &file, length)).transpose().map_err(failed)?
+        {
             return Ok(Self { dir: dir.to_owned(), file, length, head, state, _lock: lock });
         }
-        files::sweep_temporary(dir);
+        file.rewind().map_err(failed)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
         let read = Reading::of(&text);
@@ -122,6 +124,7 @@ impl<'lock> Ledger<'lock> {
             head: self.head.clone(),
             state: self.state.clone(),
         };
+        files::sweep_temporary(&self.dir);
         if let Ok(text) = serde_json::to_vec(&snapshot) {
             let _only_a_cache = files::replace(&self.dir.join(SNAPSHOT), &text);
         }
@@ -188,16 +191,33 @@ impl Reading {
             length: 0,
             damage: None,
         };
+        reading.go_on(text);
+        reading
+    }
+
+    /// What a snapshot knows, and what was written since.
+    fn after(snapshot: Snapshot, mut file: &File, length: u64) -> io::Result<Self> {
+        let Snapshot { state, head, length: known, .. } = snapshot;
+        let mut reading = Self { lines: Vec::new(), state, head, length: known, damage: None };
+        if known < length {
+            let mut text = Vec::new();
+            file.seek(SeekFrom::Start(known))?;
+            file.read_to_end(&mut text)?;
+            reading.go_on(&text);
+        }
+        Ok(reading)
+    }
+
+    fn go_on(&mut self, text: &[u8]) {
         for bytes in text.split_inclusive(|byte| *byte == b'\n') {
-            match reading.next_line(bytes) {
-                Ok(line) => reading.take(line, bytes.len()),
+            match self.next_line(bytes) {
+                Ok(line) => self.take(line, bytes.len()),
                 Err(what) => {
-                    reading.damage = Some(Damage { line: reading.head.seq + 1, what });
+                    self.damage = Some(Damage { line: self.head.seq + 1, what });
                     break;
                 }
             }
         }
-        reading
     }
 
     fn next_line(&self, bytes: &[u8]) -> Result<Line, Wrong> {
@@ -299,6 +319,23 @@ mod tests {
         write(dir.path(), 2..3);
         fs::write(&snapshot, old).expect("put back");
         assert_eq!(write(dir.path(), 0..0).events, 3);
+    }
+
+    #[test]
+    fn what_was_written_after_a_snapshot_must_carry_on_from_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        write(dir.path(), 0..1);
+        let path = dir.path().join("loop").join(LEDGER);
+        let snapshot = dir.path().join("loop").join(SNAPSHOT);
+        let (first, old) = (fs::read(&path).expect("the ledger"), fs::read(&snapshot).expect("the snapshot"));
+        write(dir.path(), 1..2);
+        let both = fs::read(&path).expect("the ledger");
+        fs::write(&snapshot, old).expect("put back");
+        // The second line twice: it fits the first time only.
+        fs::write(&path, [&both[..], &both[first.len()..]].concat()).expect("write");
+        // Two lines and the note about the mending.
+        assert_eq!(write(dir.path(), 0..0).events, 3);
+        assert!(dir.path().join("loop").join("ledger.jsonl.damaged-1").exists());
     }
 
     #[test]
