@@ -29,7 +29,9 @@ pub(super) fn read_unknown(root: &Path, found: &mut [Found]) -> io::Result<()> {
     }
     let root = open_folder(root)?;
     let reader = Reader { root: root.as_fd(), found, unread: &unread, next: AtomicUsize::new(0) };
-    let threads = threads().min(unread.len().div_ceil(WORTH_A_THREAD));
+    let worth = unread.len().div_ceil(WORTH_A_THREAD);
+    // Even asking how many cores there are takes longer than reading a few files.
+    let threads = if worth == 1 { 1 } else { threads().min(worth) };
     let read = on_threads(threads, || reader.take_turns());
     for (at, seen) in read.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().flatten() {
         found[at].seen = seen;

@@ -22,6 +22,9 @@ use super::{Content, Fact, Found, Kind, Seen, caches};
 /// A `.gitignore` larger than this ignores nothing: nobody wrote it by hand.
 const LARGEST_GITIGNORE: u64 = 1 << 20;
 
+/// Fewer paths than this are looked at before a second thread would have started.
+const WORTH_A_THREAD: usize = 128;
+
 /// What a walk goes by.
 pub(super) struct Plan<'p> {
     pub(super) root: &'p Path,
@@ -50,9 +53,13 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
     let start = Folder { path: Vec::new(), tracked: Some(plan.tracked.all()), scope, only_tracked: false };
     let walk = Walk { plan, root: root.as_fd(), prefix, queue: Queue::starting_with(start) };
 
+    let mut parts = vec![walk.take_turns(WORTH_A_THREAD)];
+    if walk.queue.has_more() {
+        parts.extend(content::on_threads(content::threads(), || walk.take_turns(usize::MAX)));
+    }
     let mut walked = Walked { found: Vec::new(), rules };
     let mut folders = Vec::new();
-    for part in content::on_threads(content::threads(), || walk.take_turns()) {
+    for part in parts {
         let part = part?;
         folders.extend(part.folders);
         walked.rules.extend(part.rules);
@@ -111,10 +118,15 @@ struct Part {
 }
 
 impl Walk<'_> {
-    fn take_turns(&self) -> io::Result<Part> {
+    /// Reads folders until there are no more, or about so many paths have been looked at.
+    fn take_turns(&self, most: usize) -> io::Result<Part> {
         let mut part = Part::default();
-        while let Some((folder, turn)) = self.queue.next() {
+        let mut looked_at = 0;
+        while looked_at < most
+            && let Some((folder, turn)) = self.queue.next()
+        {
             let subfolders = self.read_folder(folder, &mut part)?;
+            looked_at += 1 + part.folders.last().map_or(0, |(_, found)| found.len());
             turn.done(subfolders);
         }
         Ok(part)
@@ -365,6 +377,10 @@ impl Queue {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn has_more(&self) -> bool {
+        !self.lock().folders.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
