@@ -114,7 +114,8 @@ fn read_input() -> io::Result<Vec<u8>> {
     let too_slow = || io::Error::new(io::ErrorKind::TimedOut, "the hook input did not end within 2 s");
     let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "the hook input is larger than 16 MiB");
     let mut stdin = io::stdin().lock();
-    let (mut input, mut part) = (Vec::new(), [0; 1 << 16]);
+    // Most inputs fit; a larger part would cost more to lay out than to read in two.
+    let (mut input, mut part) = (Vec::new(), [0; 1 << 14]);
     loop {
         let ready = loop {
             match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&INPUT_PATIENCE)) {
