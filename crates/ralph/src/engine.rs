@@ -23,7 +23,7 @@ use crate::definition::{InForce, Settings};
 use crate::export::Export;
 use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
-use crate::gates::{self, Run, Watch};
+use crate::gates::{self, AtHand, Run, Watch};
 use crate::home::RepoHome;
 use crate::ledger::{Ledger, LedgerError};
 use crate::repo::Repo;
@@ -227,24 +227,34 @@ impl Case<'_> {
             fresh: asked.fresh,
             stop: &signals.stop,
         };
-        if !asked.fresh
-            && let Ok(Some(seen)) = run.receipts_at_hand()
-        {
-            return Ok(Evidence::Gates(seen));
+        let mut just_read = None;
+        if !asked.fresh {
+            match run.receipts_at_hand() {
+                Ok(AtHand::All(seen)) => return Ok(Evidence::Gates(seen)),
+                Ok(AtHand::NotAll(tree)) => just_read = Some(tree),
+                // It is read again below, and told of then.
+                Err(_) => {}
+            }
         }
         files::private_dir(&logs)?;
         keep_newest(&logs);
         let patience =
             asked.deadline.map_or(HOURS, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let lock = Lock::take_unless(&self.home.gates_lock_file(), patience, || signals.caught().is_some())?;
+        let gates_lock = self.home.gates_lock_file();
+        let mut one_set_at_a_time = Lock::take(&gates_lock, Duration::ZERO)?;
+        if one_set_at_a_time.is_none() {
+            // Who waits for another's gates looks at the tree again afterwards.
+            just_read = None;
+            one_set_at_a_time = Lock::take_unless(&gates_lock, patience, || signals.caught().is_some())?;
+        }
         self.unless_interrupted(&signals)?;
-        let Some(_one_set_at_a_time) = lock else {
+        let Some(_one_set_at_a_time) = one_set_at_a_time else {
             let why = "another ralph has been running this repo's gates all the time".into();
             return Ok(Evidence::Trouble(Trouble::Busy { why }));
         };
         proc::adopt_orphans();
         let mut scribe = Scribe { case: self, watch, failed: None };
-        let seen = run.go(&mut scribe);
+        let seen = run.go(just_read, &mut scribe);
         let failed = scribe.failed;
         self.unless_interrupted(&signals)?;
         match (failed, seen) {

@@ -52,6 +52,13 @@ pub(crate) struct Run<'a> {
     pub(crate) stop: &'a Stop,
 }
 
+/// What receipts say of a tree.
+pub(crate) enum AtHand {
+    All(GatesSeen),
+    /// Something has to run on this tree.
+    NotAll(Tree),
+}
+
 /// Who is told of a run while it goes on.
 pub(crate) trait Watch {
     /// The tree that is judged first.
@@ -63,10 +70,11 @@ pub(crate) trait Watch {
 }
 
 impl Run<'_> {
-    pub(crate) fn go(&self, watch: &mut dyn Watch) -> Result<GatesSeen, Trouble> {
+    /// Runs what has no receipt. A tree that was read a moment ago is not read again before the first gate.
+    pub(crate) fn go(&self, just_read: Option<Tree>, watch: &mut dyn Watch) -> Result<GatesSeen, Trouble> {
         let plan = Plan::new(self.gates).expect("the config was checked when it was read");
         let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
-        let mut tree = self.read_tree()?;
+        let mut tree = just_read.map_or_else(|| self.read_tree(), Ok)?;
         watch.tree(&tree);
         let mut unsettled = Vec::new();
         let mut pass_results = Vec::new();
@@ -113,8 +121,8 @@ impl Run<'_> {
         self.reader.read().map_err(|error| Trouble::Tree { why: error.to_string() })
     }
 
-    /// The receipts for all required gates on the tree as it is, without running anything; none if one is missing.
-    pub(crate) fn receipts_at_hand(&self) -> Result<Option<GatesSeen>, Trouble> {
+    /// The receipts for all required gates on the tree as it is, without running anything.
+    pub(crate) fn receipts_at_hand(&self) -> Result<AtHand, Trouble> {
         let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
         let tree = self.read_tree()?;
         let mut results: Results = vec![None; self.gates.len()];
@@ -122,10 +130,10 @@ impl Run<'_> {
             if let Some(receipt) = self.receipt(gate, &tree, inputs[at].as_ref()) {
                 results[at] = Some((reused(gate, &receipt), Some(receipt)));
             } else if !gate.advisory {
-                return Ok(None);
+                return Ok(AtHand::NotAll(tree));
             }
         }
-        Ok(Some(self.seen(&tree, &inputs, results, Vec::new())))
+        Ok(AtHand::All(self.seen(&tree, &inputs, results, Vec::new())))
     }
 
     fn receipt(&self, gate: &Gate, tree: &Tree, inputs: Option<&GlobSet>) -> Option<Receipt> {
