@@ -25,7 +25,7 @@ fn init_alone_is_enough_to_hold_a_check_agent() {
         Turn::say("Now it is done."),
     ];
     let last = Turn::say("It is done.").expecting("Now it is done.");
-    let seen = Session::new(&claude, &sandbox).as_installed().play(one_sub_agent(
+    let seen = Session::new(&claude, &sandbox).already_installed().play(one_sub_agent(
         "check",
         Runs::InForeground,
         turns,
@@ -49,7 +49,7 @@ fn the_shared_form_works_where_ralph_is_on_the_path_and_is_silent_where_it_is_no
     for installed in [true, false] {
         let sandbox = fresh_project();
         sandbox.ralph(&["init", "--yes", "--shared"]).success();
-        let session = Session::new(&claude, &sandbox).as_installed();
+        let session = Session::new(&claude, &sandbox).already_installed();
         let session = if installed { session.with_ralph_on_path() } else { session };
         let works = vec![
             Turn::say("Done."),

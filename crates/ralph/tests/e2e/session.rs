@@ -70,7 +70,7 @@ impl<'a> Session<'a> {
     }
 
     /// Leaves the settings of the project as they are: somebody installed the hooks already.
-    pub(crate) fn as_installed(mut self) -> Self {
+    pub(crate) fn already_installed(mut self) -> Self {
         self.hooks = None;
         self
     }

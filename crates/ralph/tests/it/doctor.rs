@@ -78,7 +78,7 @@ fn a_binary_that_was_moved_away_is_named() {
 fn a_time_out_that_is_a_string_is_named_because_the_client_drops_the_file() {
     let sandbox = set_up();
     edit_settings(&sandbox, |settings| {
-        settings["hooks"]["SubagentStop"][0]["hooks"][0]["timeout"] = json!("30")
+        settings["hooks"]["SubagentStop"][0]["hooks"][0]["timeout"] = json!("30");
     });
     names(&sandbox, "which is not a number; the client then ignores the hooks of this file");
     names(&sandbox, "no working settings file has our hook");

@@ -58,7 +58,7 @@ fn a_change_whose_time_and_size_were_put_back() {
     // Old enough to be remembered by its time alone.
     let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let set = |time| {
-        fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(time)).expect("a time")
+        fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(time)).expect("a time");
     };
     set(old);
     sandbox.verify(&[]);
