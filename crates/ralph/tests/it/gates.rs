@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Sandbox, is_alive, misbehave, verify_list};
+use crate::support::{Sandbox, is_alive, misbehave, search_path, verify_list};
 
 /// A repo with these gates, trusted.
 fn gated(commands: &[&str]) -> Sandbox {
@@ -219,12 +219,8 @@ fn variables_of_clients_and_models_do_not_reach_a_gate() {
         "RUSTC_WRAPPER",
         "BASH_ENV",
     ] {
-        let value = if name == "CLAUDE_PROJECT_DIR" {
-            sandbox.project().to_string_lossy().into_owned()
-        } else {
-            String::new()
-        };
-        sandbox.set(name, value + "");
+        // The loader would complain about anything else in its own variable.
+        sandbox.set(name, if name == "LD_PRELOAD" { "" } else { "x" });
     }
     sandbox.set("ANTHROPIC_BASE_URL", "http://model.example");
     sandbox.set("KEPT_FOR_TOOLS", "yes it is");
@@ -455,8 +451,7 @@ fn a_failure_is_always_run_again() {
 fn another_path_is_another_environment() {
     let mut sandbox = counted("true");
     sandbox.verify(&[]);
-    let path = std::env::var("PATH").expect("a PATH");
-    sandbox.set("PATH", format!("{}:{path}", sandbox.home().display()));
+    sandbox.set("PATH", format!("{}:{}", sandbox.home().display(), search_path()));
     assert_eq!(sandbox.verify(&[])["gates"][0]["reused"], false);
     assert_eq!(sandbox.runs(), 2);
     sandbox.set("SHLVL", "7");
@@ -481,26 +476,40 @@ fn a_changed_definition_is_another_gate() {
     assert_eq!(config("name: a, advisory: false"), 3, "nothing that matters changed");
 }
 
-/// Points the receipt of a gate that fails at a pass of another.
 #[test]
 fn a_forged_pointer_to_a_receipt_is_not_believed() {
-    let sandbox = Sandbox::gated("verify:\n  - {run: 'true', name: good}\n  - {run: 'false', name: bad}\n");
-    unverified(&sandbox);
-    let dir = sandbox.remembered().into_iter().find(|name| name.contains("/receipts/")).expect("one receipt");
-    let good = sandbox.ralph_home().join(&dir);
-    let content = fs::read(&good).expect("a pointer");
-    // The key of the other gate is not known to a forger who cannot compute it; every key there may be is tried.
-    let forged = good.parent().expect("a folder");
-    for name in ["0".repeat(32), "f".repeat(32)] {
-        fs::write(forged.join(name), &content).expect("a file");
-    }
+    let sandbox = Sandbox::new();
+    let flag = sandbox.home().join("flag");
+    fs::write(&flag, "").expect("a file");
+    let bad = json!(format!("test -e {}", flag.display()));
+    sandbox.file(
+        "ralph.yaml",
+        &format!("verify:\n  - {{run: 'true', name: good}}\n  - {{run: {bad}, name: bad}}\n"),
+    );
+    sandbox.trust();
+    assert_eq!(sandbox.verify(&["good"])["verdict"], json!(null));
+    let pointers = || -> Vec<_> {
+        let names = sandbox.remembered().into_iter().filter(|name| name.contains("/receipts/"));
+        names.map(|name| sandbox.ralph_home().join(name)).collect()
+    };
+    let good = pointers();
+    assert_eq!(sandbox.verify(&[])["verdict"], "verified");
+    let bad = pointers().into_iter().find(|path| !good.contains(path)).expect("a second receipt");
+    fs::remove_file(&flag).expect("removed");
+
+    // The place of the one gate's receipt names the other gate's, which did pass on this very tree.
+    fs::copy(&good[0], &bad).expect("forged");
     let result = sandbox.verify(&[]);
-    assert_eq!(result["verdict"], "held", "{result:#}");
-    // A pointer at a line that is no receipt is nothing.
-    fs::write(&good, String::from_utf8_lossy(&content).replace("\"offset\":", "\"offset\":1"))
-        .expect("a file");
-    let result = sandbox.verify(&[]);
-    assert_eq!(result["gates"][0]["reused"], false, "{result:#}");
+    assert_eq!(
+        (&result["gates"][0]["reused"], &result["gates"][1]["passed"]),
+        (&json!(true), &json!(false)),
+        "{result:#}"
+    );
+
+    // A pointer at something that is no line is nothing.
+    let pointer = fs::read_to_string(&good[0]).expect("a pointer");
+    fs::write(&good[0], pointer.replace("\"offset\":", "\"offset\":1")).expect("forged");
+    assert_eq!(sandbox.verify(&[])["gates"][0]["reused"], false);
 }
 
 #[test]
@@ -522,9 +531,6 @@ fn a_ledger_line_that_was_written_by_hand_is_not_believed() {
         lines.split("\"tree\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let (old, new) = (trees[0], trees.iter().find(|tree| **tree != trees[0]).expect("another tree"));
     fs::write(&path, lines.replace(old, new)).expect("forged");
-    for receipt in sandbox.remembered().iter().filter(|name| name.contains("/receipts/")) {
-        assert!(sandbox.ralph_home().join(receipt).exists());
-    }
     let gate = unverified(&sandbox);
     assert_eq!(gate["reused"], false);
     assert_eq!(sandbox.runs(), 3);

@@ -96,7 +96,7 @@ impl Sandbox {
         command
             .args(arguments)
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", search_path())
             .env("HOME", self.home())
             .env("LANG", "C.UTF-8")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
@@ -279,6 +279,15 @@ impl Sandbox {
         found.sort();
         found
     }
+}
+
+/// Where the programs are that gates call.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests need the programs that the person who runs them has"
+)]
+pub(crate) fn search_path() -> String {
+    std::env::var("PATH").expect("a PATH")
 }
 
 /// A command line that calls `misbehave`.

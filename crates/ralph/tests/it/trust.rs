@@ -132,7 +132,8 @@ fn whatever_takes_the_files_place_frees_nobody() {
         symlink("nowhere", sandbox.path("ralph.yaml")).expect("a link");
     };
     let empty = |sandbox: &Sandbox| sandbox.file("ralph.yaml", "");
-    let tricks: [(&str, &dyn Fn(&Sandbox)); 6] = [
+    type Trick<'a> = (&'a str, &'a dyn Fn(&Sandbox));
+    let tricks: [Trick<'_>; 6] = [
         ("nothing", &nothing),
         ("folder", &folder),
         ("pipe", &pipe),
