@@ -145,10 +145,13 @@ impl Report {
     }
 }
 
-/// The kind of machine, never its name.
+/// The kind of machine, never its name, and how busy it was: with more at work than there are cores, whatever waits for
+/// another process or thread waits in line as well, and only instructions and memory mean anything.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{cores} cores, {}, {}", std::env::consts::ARCH, std::env::consts::OS)
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').nth(1).map_or_else(String::new, |load| format!(", load {load}"));
+    format!("{cores} cores, {}, {}{load}", std::env::consts::ARCH, std::env::consts::OS)
 }
 
 fn number(value: f64) -> String {
