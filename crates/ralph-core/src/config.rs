@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use globset::Glob;
+use globset::{Glob, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
@@ -113,7 +113,7 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         return Err(place.problem("a `timeout` of nothing", "leave it out for 120s"));
     }
     for glob in &raw.inputs {
-        Glob::new(glob)
+        check_glob(glob)
             .map_err(|error| place.problem(format!("`inputs`: {error}"), "write it like `src/**`"))?;
     }
     let order = match (raw.needs, raw.parallel) {
@@ -176,7 +176,7 @@ impl Guard {
                 let hint = format!("for a sub-agent of that name write `agent:{name}`");
                 return Err(place.problem(format!("this version does not hold `{name}` yet"), hint));
             }
-            Glob::new(&name)
+            check_glob(&name)
                 .map_err(|error| place.problem(format!("`guard`: {error}"), "write it like `check*`"))?;
             agents.push(name.strip_prefix("agent:").map_or(name.clone(), str::to_owned));
         }
@@ -205,10 +205,23 @@ pub fn bare_agent_name(agent_type: &str) -> &str {
     agent_type.rsplit_once(':').map_or(agent_type, |(_plugin, name)| name)
 }
 
+/// A pattern can be longer, or nested deeper, than any matcher can be built for; none that anybody means is.
+fn check_glob(pattern: &str) -> Result<(), String> {
+    const LONGEST: usize = 300;
+    if pattern.len() > LONGEST {
+        return Err(format!("a pattern longer than {LONGEST} characters"));
+    }
+    Glob::new(pattern).map(drop).map_err(|error| error.to_string())
+}
+
 fn glob_matches(pattern: &str, name: &str) -> bool {
     // Most guards are plain names: no matcher is built for those.
-    pattern.contains(['*', '?', '[', '{'])
-        && Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(name))
+    if !pattern.contains(['*', '?', '[', '{']) {
+        return false;
+    }
+    // `compile_matcher` panics where it cannot build one.
+    let matcher = Glob::new(pattern).and_then(|glob| GlobSetBuilder::new().add(glob).build());
+    matcher.is_ok_and(|matcher| matcher.is_match(name))
 }
 
 #[cfg(test)]

@@ -45,6 +45,10 @@ impl Place {
 
 /// The nearest of the words there are, if one is near enough to be what was meant; else the list of them.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
+    // No key is that long; comparing takes its length times theirs.
+    if word.len() > 100 {
+        return format!("there are: {otherwise}");
+    }
     let nearest = known
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .min()

@@ -74,8 +74,9 @@ fn problem(error: serde_saphyr::Error) -> Problem {
     match error {
         serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
             let known = expected.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+            let shown: String = field.chars().take(100).collect();
             place.problem(
-                format!("unknown key `{field}`"),
+                format!("unknown key `{shown}`"),
                 did_you_mean(field, expected.iter().copied(), &known),
             )
         }

@@ -201,3 +201,22 @@ fn a_config_that_grows_without_end_is_refused_at_once() {
     let lines = "- a\n".repeat(200_000);
     assert!(Config::parse(&format!("verify:\n{lines}"), Layout::Native, &Defaults::default()).is_err());
 }
+
+#[test]
+fn a_pattern_that_no_matcher_can_be_built_for_is_refused() {
+    let deep = format!("{}a{}", "{a,".repeat(1000), "}".repeat(1000));
+    for text in [format!("guard: [\"{deep}\"]"), format!("verify: [{{run: a, inputs: [\"{deep}\"]}}]")] {
+        let problem = parse(&text, Layout::Native).expect_err("too long");
+        assert!(problem.what.contains("longer than 300 characters"), "{}", problem.what);
+    }
+    let deepest = format!("{}check{}", "{a,".repeat(73), "}".repeat(73));
+    let config = parse(&format!("guard: [\"{deepest}\"]"), Layout::Native).expect("just short enough");
+    assert!(config.guard.holds_agent("check") && !config.guard.holds_agent("b"));
+}
+
+#[test]
+fn a_key_of_a_million_letters_is_refused_at_once_and_not_shown_whole() {
+    let text = format!("? {}\n: 1\n", "a".repeat(1_000_000));
+    let problem = parse(&text, Layout::Native).expect_err("no such key");
+    assert!(problem.what.len() < 200 && problem.hint.len() < 200, "{} {}", problem.what, problem.hint);
+}
