@@ -152,7 +152,7 @@ pub fn untrusted(bytes: &[u8]) {
     let secrets = Secrets::from_variables([("A_TOKEN", SECRET)]);
     let text = untrusted::clean_for_agent(bytes, &secrets);
     assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()), "{text:?}");
-    assert!(!text.contains(SECRET) && !text.contains("<promise") && !text.contains("</system-reminder"));
+    assert!(!text.contains(SECRET) && !text.contains("<promise>") && !text.contains("</system-reminder>"));
     assert_eq!(untrusted::clean_for_agent(text.as_bytes(), &secrets), text, "clean twice is clean once");
     for limit in [1, 50, 500, 2000] {
         let part = excerpt(&text, limit);
