@@ -17,7 +17,7 @@ use ralph_core::verdict::Verdict;
 use serde_json::{Value, json};
 
 use crate::note;
-use crate::oracle::{Kept, Tail};
+use crate::oracle::{Kept, KeptLedger, Tail};
 use crate::saved::{Saved, age, unfinished};
 use crate::support::{RALPH, Ran, Sandbox};
 
@@ -259,8 +259,7 @@ impl Stage {
             Scene::Trust | Scene::Reset => ensure(matches!(code, Some(0..=3)), "an unknown exit code"),
             Scene::Verify => {
                 ensure(matches!(code, Some(0..=4)), "an unknown exit code")?;
-                let verdicts =
-                    kept.loop_named("verify").map(super::oracle::KeptLedger::verdicts).unwrap_or_default();
+                let verdicts = kept.loop_named("verify").map(KeptLedger::verdicts).unwrap_or_default();
                 let verified = verdicts.last() == Some(&Verdict::Verified);
                 ensure(code != Some(0) || verified, "exit code 0 without a verdict in the ledger")
             }
@@ -272,10 +271,8 @@ impl Stage {
                 }
                 let said = one_object(&ran.stdout)?;
                 let told = said["systemMessage"].as_str().unwrap_or_default();
-                let verdicts = kept
-                    .loop_named(self.scene.agent())
-                    .map(super::oracle::KeptLedger::verdicts)
-                    .unwrap_or_default();
+                let verdicts =
+                    kept.loop_named(self.scene.agent()).map(KeptLedger::verdicts).unwrap_or_default();
                 match (said["decision"] == "block", told.contains("Verification passed")) {
                     (true, _) => Ok(()),
                     (false, true) => {
