@@ -158,7 +158,17 @@ pub struct Limits {
     pub clock: Sourced<Option<Duration>>,
     /// Since the last activity; an older state is a fresh start.
     pub stale_after: Sourced<Option<Duration>>,
+    /// Equal stops in a row: what bounds a loop without a number of attempts.
+    #[serde(default = "not_looked_at")]
+    pub no_progress: Sourced<Option<u32>>,
 }
+
+fn not_looked_at() -> Sourced<Option<u32>> {
+    Sourced::default(None)
+}
+
+/// What bounds a loop whose attempts are unlimited.
+const MOST_EQUAL_STOPS: u32 = 3;
 
 impl Limits {
     pub fn new(preset: &Preset, clocks: Clocks) -> Self {
@@ -168,13 +178,16 @@ impl Limits {
             on_exhausted: Sourced::default(preset.on_exhausted),
             clock: Sourced::default(clocks.clock),
             stale_after: Sourced::default(clocks.stale_after),
+            no_progress: Sourced::default(preset.no_progress),
         }
     }
 
     /// These limits with what a newer source sets on top.
     #[must_use]
     pub fn with(self, budget: &Budget, origin: Origin) -> Self {
+        let unlimited = budget.attempts == Some(Attempts::Unlimited);
         Self {
+            no_progress: self.no_progress.over(unlimited.then_some(Some(MOST_EQUAL_STOPS)), origin),
             attempts: self.attempts.over(budget.attempts, origin),
             errors: self.errors.over(budget.errors, origin),
             on_exhausted: self.on_exhausted.over(budget.on_exhausted, origin),

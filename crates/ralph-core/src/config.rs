@@ -14,6 +14,7 @@ use crate::gate::plan::{Plan, PlanError};
 use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::id::GateName;
 use crate::layout::Layout;
+use crate::untrusted as foreign_text;
 
 pub mod problem;
 pub mod raw;
@@ -66,6 +67,10 @@ impl Config {
         }
         let raw = RawConfig::parse(text, layout)?;
         let gates = gates(raw.verify.unwrap_or_default(), defaults)?;
+        if !gates.is_empty() && gates.iter().all(|gate| gate.advisory) {
+            let hint = "make at least one gate required: leave `advisory` out";
+            return Err(Problem::whole_file("every gate is advisory: nothing could ever be verified", hint));
+        }
         let guard = match raw.guard {
             Some(names) => Guard::new(names)?,
             None => Guard::default(),
@@ -102,6 +107,14 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
     let raw = entry.value;
     if raw.run.trim().is_empty() {
         return Err(place.problem("a gate without a command", "give a command, for example `- npm test`"));
+    }
+    // What a person accepts must be what they see.
+    let names = raw.needs.iter().flatten().chain(&raw.name).chain(&raw.inputs);
+    if foreign_text::deceives(&raw.run)
+        || names.clone().any(|text| text.contains('\n') || foreign_text::deceives(text))
+    {
+        let hint = "commands and names hold no escapes, control characters or text that changes direction";
+        return Err(place.problem("a character that hides what is written", hint));
     }
     let timeout = match &raw.timeout {
         Some(text) => {
@@ -172,6 +185,11 @@ impl Guard {
         for entry in names {
             let place = problem::Place::of(&entry);
             let name = entry.value;
+            if foreign_text::deceives(&name) {
+                return Err(
+                    place.problem("`guard`: a character that hides what is written", "write plain names")
+                );
+            }
             if RESERVED.contains(&name.as_str()) {
                 let hint = format!("for a sub-agent of that name write `agent:{name}`");
                 return Err(place.problem(format!("this version does not hold `{name}` yet"), hint));

@@ -56,6 +56,9 @@ pub fn decide(state: &State, facts: &Facts) -> Step {
     Step { events: stop.events, decision }
 }
 
+/// How often another task starts the count of one and the same held agent again.
+const MOST_TASKS: u32 = 3;
+
 /// One stop on its way to a decision: what is remembered is applied at once, so later steps see it.
 struct Stop<'a> {
     state: State,
@@ -98,7 +101,8 @@ impl Stop<'_> {
     }
 
     fn restart_if_due(&mut self) {
-        if self.state.task != self.facts.task {
+        // Every other task has a count of its own; who only says so over and over has not.
+        if self.state.task != self.facts.task && self.state.task_resets < MOST_TASKS {
             let (from, to) = (self.state.task.clone(), self.facts.task.clone());
             self.remember(Event::Reset { why: ResetCause::TaskChanged { from, to } });
             return;
@@ -183,8 +187,8 @@ impl Stop<'_> {
 
     fn failed(&mut self, reason: Reason, tree: Option<&TreeHash>, failures: Vec<FailureMark>) -> Decision {
         let attempt = self.state.attempts.saturating_add(1);
-        if let Some(limit) = self.limit_hit_by(attempt) {
-            let verdict = self.verdict_at_limit();
+        if let Some(limit) = self.limit_hit_by(attempt).or_else(|| self.no_progress(tree, &failures)) {
+            let verdict = self.verdict_at_limit(limit);
             return self.let_go(verdict, reason, Some(limit), tree, failures);
         }
         let (verdict, tree) = (Verdict::Held, tree.cloned());
@@ -225,7 +229,19 @@ impl Stop<'_> {
         (seconds_between(started, self.facts.now) > after.as_secs()).then_some(LimitHit::Clock { after })
     }
 
-    fn verdict_at_limit(&self) -> Verdict {
+    /// The same failures on the same tree once too often.
+    fn no_progress(&self, tree: Option<&TreeHash>, failures: &[FailureMark]) -> Option<LimitHit> {
+        let most = self.facts.limits.no_progress.value?;
+        let last = self.state.last.as_ref()?;
+        let same = tree.is_some() && last.tree.as_ref() == tree && last.failures == failures;
+        // This stop and the one before are two that are equal.
+        (same && self.state.unchanged + 2 >= most).then_some(LimitHit::NoProgress { equal: most })
+    }
+
+    fn verdict_at_limit(&self, limit: LimitHit) -> Verdict {
+        if let (Standing::Accepted, LimitHit::NoProgress { .. }) = (&self.facts.standing, limit) {
+            return Verdict::Stuck;
+        }
         match (&self.facts.standing, self.facts.limits.on_exhausted.value) {
             (Standing::Changed { .. } | Standing::Revoked, _) => Verdict::Tampered,
             (Standing::Accepted, OnExhausted::Release) => Verdict::Released,

@@ -61,6 +61,12 @@ pub fn headline(facts: &Facts, decision: &Decision) -> Option<String> {
                 sentence(reason)
             )
         }
+        (_, Some(LimitHit::NoProgress { equal })) => {
+            format!(
+                "Stuck: {equal} equal stops without any change; let go UNVERIFIED. Unresolved: {}",
+                sentence(reason)
+            )
+        }
         (_, None) => format!("Let go UNVERIFIED: {}", sentence(reason)),
     };
     Some(one_line(&line))
@@ -82,9 +88,9 @@ pub fn notice(facts: &Facts, decision: &Decision) -> Option<Notice> {
 }
 
 /// What is told of a stop that went through because the hook was ended before its verdict.
-pub fn interrupted(name: &str, signal: i32) -> Notice {
+pub fn cut_off(name: &str, how: &str) -> Notice {
     let line = format!(
-        "the gates for `{name}` were cut off by signal {signal} before there was a verdict; its work is NOT verified"
+        "the gates for `{name}` were cut off ({how}) before there was a verdict; its work is NOT verified"
     );
     let agent = format!(
         "ralph: {line}. Do not report it as done. `ralph verify` runs the gates now; it has no deadline."
@@ -208,8 +214,8 @@ fn changed_by_gates(seen: &GatesSeen) -> Option<String> {
         .collect();
     if !seen.unsettled.is_empty() {
         lines.push(format!(
-            "The tree never settled: after every run these files differ again: {}. Put what a gate writes into \
-             .gitignore, or let `inputs:` of the gate name only what it depends on.",
+            "The tree never settled: after every run these files differ again: {}. Make the gates leave them alone, or \
+             put what a gate writes into .gitignore (which counts after `ralph reset`, or for the next agent).",
             shortlist(&seen.unsettled)
         ));
     }
@@ -250,7 +256,7 @@ fn is_in(report: &GateReport, marks: &[FailureMark]) -> bool {
 
 fn changed_definition(difference: &str) -> String {
     format!(
-        "The gate definition in the repo is not the accepted one. The accepted one was run. The difference:\n\
+        "The gate definition in the repo is not the accepted one, which stays in force. The difference:\n\
          <untrusted-output>\n{difference}\n</untrusted-output>\n\
          Put the file back as it was. If the change is meant, a person has to accept it with `ralph trust`."
     )

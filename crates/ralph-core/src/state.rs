@@ -29,6 +29,12 @@ pub struct State {
     pub deletions_seen: u64,
     /// How often a deletion started this loop's count again.
     pub deletion_resets: u32,
+    /// How often another task did.
+    #[serde(default)]
+    pub task_resets: u32,
+    /// Judged stops in a row with the same tree and the same failures as the one before.
+    #[serde(default)]
+    pub unchanged: u32,
     pub last: Option<LastJudgement>,
     /// All judged stops of this loop, over every start of its count.
     pub judged_in_all: u64,
@@ -114,6 +120,7 @@ impl State {
         self.attempts = 0;
         self.errors = 0;
         self.started_at = Some(at);
+        self.unchanged = 0;
         self.last = None;
         self.running = None;
     }
@@ -121,7 +128,10 @@ impl State {
     fn reset(&mut self, at: Timestamp, why: &ResetCause) {
         self.start_count(at);
         match why {
-            ResetCause::TaskChanged { to, .. } => self.task.clone_from(to),
+            ResetCause::TaskChanged { to, .. } => {
+                self.task.clone_from(to);
+                self.task_resets += 1;
+            }
             ResetCause::ExportDeleted { deletions } => {
                 self.deletions_seen = *deletions;
                 self.deletion_resets += 1;
@@ -134,6 +144,8 @@ impl State {
 
     fn judged(&mut self, at: Timestamp, judgement: &Judgement) {
         self.running = None;
+        let same = |last: &LastJudgement| last.tree == judgement.tree && last.failures == judgement.failures;
+        self.unchanged = if self.last.as_ref().is_some_and(same) { self.unchanged + 1 } else { 0 };
         self.attempts = judgement.attempt;
         self.errors = 0;
         self.judged_in_all += 1;

@@ -37,7 +37,7 @@ impl Secrets {
 
 fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL"].iter().any(|word| name.contains(word))
+    ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "DSN"].iter().any(|word| name.contains(word))
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -146,10 +146,19 @@ fn hides_or_reorders(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Whether a text shows as something else than it is: it has escapes, control characters or text that changes direction.
+pub fn deceives(text: &str) -> bool {
+    text.chars().any(|c| c != '\n' && c != '\t' && (c.is_control() || hides_or_reorders(c)))
+}
+
 /// Keys that can be told by their look, whoever put them there.
 fn blot_out_known_keys(text: &str) -> String {
-    const PREFIXES: [(&str, usize); 13] = [
+    const PREFIXES: [(&str, usize); 17] = [
         ("sk-", 20),
+        ("sk_live_", 20),
+        ("rk_live_", 20),
+        ("hf_", 25),
+        ("SG.", 40),
         ("ghp_", 20),
         ("gho_", 20),
         ("ghs_", 20),
@@ -176,7 +185,30 @@ fn blot_out_known_keys(text: &str) -> String {
         rest = &rest[word_end..];
     }
     blotted.push_str(rest);
-    blot_out_private_keys(&blotted)
+    blot_out_private_keys(&blot_out_passwords_in_addresses(&blotted))
+}
+
+/// `scheme://user:password@host`.
+fn blot_out_passwords_in_addresses(text: &str) -> String {
+    let mut blotted = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        blotted.push_str(before);
+        let authority =
+            after.find(|c: char| c == '/' || c.is_whitespace()).map_or(after, |end| &after[..end]);
+        rest = after;
+        if let Some((userinfo, _host)) = authority.rsplit_once('@')
+            && let Some((user, _password)) = userinfo.split_once(':')
+        {
+            blotted.push_str(user);
+            blotted.push(':');
+            blotted.push_str(BLOT);
+            rest = &after[userinfo.len()..];
+        }
+    }
+    blotted.push_str(rest);
+    blotted
 }
 
 fn blot_out_private_keys(text: &str) -> String {
@@ -216,7 +248,7 @@ fn defuse(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         defused.push_str(&rest[..at]);
-        let after = rest[at + 1..].trim_start_matches([' ', '/']);
+        let after = rest[at + 1..].trim_start_matches(|c: char| c == '/' || c.is_whitespace());
         let is_tag = TAGS.iter().any(|tag| {
             let head = after.get(..tag.len());
             head.is_some_and(|head| head.eq_ignore_ascii_case(tag))
@@ -281,6 +313,14 @@ mod tests {
             clean(text.as_bytes(), &secrets),
             "plain [redacted] base64 [redacted] url [redacted] abc /home/user"
         );
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_blotted_out() {
+        let text =
+            "postgres://me:hunter2@db:5432/x and http://host:80/a@b and ftp://me@host, https://a:b:c@d";
+        let shown = "postgres://me:[redacted]@db:5432/x and http://host:80/a@b and ftp://me@host, https://a:[redacted]@d";
+        assert_eq!(clean(text.as_bytes(), &Secrets::default()), shown);
     }
 
     #[test]

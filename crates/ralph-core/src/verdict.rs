@@ -139,6 +139,7 @@ pub enum LimitHit {
     Attempts { most: u32 },
     Clock { after: Duration },
     Errors { in_a_row: u32 },
+    NoProgress { equal: u32 },
 }
 
 impl LimitHit {
@@ -147,6 +148,7 @@ impl LimitHit {
             Self::Attempts { .. } => "max_iterations_reached",
             Self::Clock { .. } => "timeout_exceeded",
             Self::Errors { .. } => "errors_in_a_row",
+            Self::NoProgress { .. } => "no_progress",
         }
     }
 }

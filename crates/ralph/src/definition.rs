@@ -10,11 +10,12 @@ use ralph_core::gate::DEFAULT_TIMEOUT;
 use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
 use ralph_core::untrusted::{self, Secrets};
+use ralph_core::verdict::Trouble;
 use ralph_core::{duration, preset};
 
 use crate::home::Home;
 use crate::repo::{ConfigFile, Repo};
-use crate::trust::{Acceptance, Trust};
+use crate::trust::Acceptance;
 use crate::user_config::UserConfig;
 use crate::{env, files};
 
@@ -53,6 +54,8 @@ pub(crate) struct Broken {
 pub(crate) struct Settings {
     pub(crate) gate_timeout: Sourced<std::time::Duration>,
     pub(crate) user: UserConfig,
+    /// What is wrong with them; the defaults stand in, and nothing can be told.
+    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Settings {
@@ -72,7 +75,16 @@ impl Settings {
             let value = duration::parse(&text).map_err(|hint| SettingsError::Value { name, hint })?;
             gate_timeout = Sourced { value, origin };
         }
-        Ok(Self { gate_timeout, user })
+        Ok(Self { gate_timeout, user, trouble: None })
+    }
+
+    /// For a door that must answer whatever is wrong with the person's own files.
+    pub(crate) fn load_or_trouble(flag: Option<&str>) -> Self {
+        Self::load(flag).unwrap_or_else(|error| Self {
+            gate_timeout: Sourced::default(DEFAULT_TIMEOUT),
+            user: UserConfig::default(),
+            trouble: Some(error.into()),
+        })
     }
 
     pub(crate) fn defaults(&self) -> Defaults {
@@ -96,9 +108,26 @@ pub(crate) enum SettingsError {
     Io { path: PathBuf, source: io::Error },
 }
 
+impl From<SettingsError> for Trouble {
+    fn from(error: SettingsError) -> Self {
+        match error {
+            SettingsError::UserFile { path, problem } => {
+                Self::Config { file: path.to_string_lossy().into_owned(), problem }
+            }
+            other => Self::Busy { why: other.to_string() },
+        }
+    }
+}
+
 impl Found {
-    pub(crate) fn look(home: &Home, repo: &Repo, trust: &Trust, defaults: &Defaults) -> io::Result<Self> {
-        let accepted = trust.accepted(&repo.trust_key);
+    /// `accepted` are the acceptances that count, the newest last; `revoked` says that there were some once.
+    pub(crate) fn look(
+        home: &Home,
+        repo: &Repo,
+        accepted: &[Acceptance],
+        revoked: bool,
+        defaults: &Defaults,
+    ) -> io::Result<Self> {
         let (file, unreadable) = match repo.config() {
             Ok(file) => (file, None),
             // Once something was accepted, a file that nobody can read is a changed one.
@@ -107,15 +136,21 @@ impl Found {
         };
         let Some(newest) = accepted.last() else {
             return Ok(match file {
-                _ if trust.was_revoked(&repo.trust_key) => Self::Revoked,
+                _ if revoked => Self::Revoked,
                 Some(file) => Self::Untrusted(file),
                 None => Self::Nothing,
             });
         };
         let file_sha256 = file.as_ref().map_or_else(|| Digest::of(""), ConfigFile::sha256);
-        let same = |acceptance: &&Acceptance| unreadable.is_none() && acceptance.sha256 == file_sha256;
+        // The same text means something else at the place of another layout.
+        let file_layout = file.as_ref().map(|file| file.layout);
+        let same = |acceptance: &&Acceptance| {
+            unreadable.is_none()
+                && acceptance.sha256 == file_sha256
+                && file_layout.is_none_or(|layout| layout == acceptance.layout)
+        };
         if let Some(acceptance) = accepted.iter().find(same) {
-            let layout = file.as_ref().map_or(acceptance.layout, |file| file.layout);
+            let layout = acceptance.layout;
             let text = file.map(|file| file.text).unwrap_or_default();
             return Ok(Self::in_force(layout, &text, Standing::Accepted, None, defaults));
         }

@@ -23,7 +23,7 @@ use crate::definition::{InForce, Settings};
 use crate::export::Export;
 use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
-use crate::gates::{self, AtHand, Run, Watch};
+use crate::gates::{self, AtHand, Findable, Run, Watch};
 use crate::home::RepoHome;
 use crate::ledger::{Ledger, LedgerError};
 use crate::repo::Repo;
@@ -47,6 +47,8 @@ pub(crate) struct Case<'a> {
     pub(crate) task: Option<String>,
     pub(crate) preset: &'static str,
     pub(crate) limits: Limits,
+    /// Only some of the gates are looked at: what they show is no receipt.
+    pub(crate) is_part: bool,
     /// The completion markers to be stated where there is no gate.
     pub(crate) markers: Vec<String>,
 }
@@ -186,6 +188,9 @@ impl Case<'_> {
     }
 
     fn gather(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Evidence, EngineError> {
+        if let Some(trouble) = &self.settings.trouble {
+            return Ok(Evidence::Trouble(trouble.clone()));
+        }
         if let Some(broken) = &self.in_force.broken {
             let (file, problem) = (broken.path.to_owned(), broken.problem.clone());
             return Ok(Evidence::Trouble(Trouble::Config { file, problem }));
@@ -226,6 +231,9 @@ impl Case<'_> {
             keep_going: asked.keep_going,
             fresh: asked.fresh,
             stop: &signals.stop,
+            accepted_rules: files::read_if_there(&self.home.accepted_rules())?
+                .and_then(|bytes| IgnoreRules::from_bytes(&bytes)),
+            all_gates: !self.is_part,
         };
         let mut just_read = None;
         if !asked.fresh {
@@ -331,15 +339,15 @@ struct Scribe<'a> {
 }
 
 impl Scribe<'_> {
-    fn write(&mut self, event: Event) {
+    fn write(&mut self, event: Event, findable: Findable) {
         if self.failed.is_none()
-            && let Err(error) = self.append(event)
+            && let Err(error) = self.append(event, findable)
         {
             self.failed = Some(error);
         }
     }
 
-    fn append(&self, event: Event) -> Result<(), EngineError> {
+    fn append(&self, event: Event, findable: Findable) -> Result<(), EngineError> {
         let case = self.case;
         let lock = case.lock()?;
         let now = clock::now();
@@ -353,7 +361,7 @@ impl Scribe<'_> {
         }
         let (offset, _) = ledger.end();
         ledger.append(now, std::slice::from_ref(&event))?;
-        if let Event::GateRan { receipt: Some(receipt), .. } = &event {
+        if let (Event::GateRan { receipt: Some(receipt), .. }, Findable::Again) = (&event, findable) {
             let (_, head) = ledger.end();
             receipts::point_to(case.home, receipt, &case.loop_id, offset, &head.hash)?;
         }
@@ -372,7 +380,10 @@ impl Watch for Scribe<'_> {
             GitUse::Listed | GitUse::Cached | GitUse::NoRepo => None,
         };
         let pid = i32::try_from(std::process::id()).unwrap_or_default();
-        self.write(Event::RunStarted { tree: TreeHash::new(tree.hash()), files: tree.len(), pid, note });
+        self.write(
+            Event::RunStarted { tree: TreeHash::new(tree.hash()), files: tree.len(), pid, note },
+            Findable::Never,
+        );
         self.watch.tree(tree);
     }
 
@@ -380,11 +391,11 @@ impl Watch for Scribe<'_> {
         self.watch.started(gate);
     }
 
-    fn finished(&mut self, report: &GateReport, receipt: Option<&Receipt>) {
+    fn finished(&mut self, report: &GateReport, receipt: Option<&Receipt>, findable: Findable) {
         if !report.reused() {
-            self.write(Event::GateRan { report: report.clone(), receipt: receipt.cloned() });
+            self.write(Event::GateRan { report: report.clone(), receipt: receipt.cloned() }, findable);
         }
-        self.watch.finished(report, receipt);
+        self.watch.finished(report, receipt, findable);
     }
 
     fn changed(&mut self, files: &[String]) {

@@ -8,10 +8,13 @@
 //! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
 //! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
 //! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
+//! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+use ralph_core::id::SessionId;
 
 pub(crate) const INSIDE_GATE: &str = "RALPH_INSIDE_GATE";
 
@@ -66,6 +69,11 @@ fn home_of_user() -> Option<PathBuf> {
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let user = fields.into_iter().find(|fields| fields.get(2) == Some(&uid.as_str()))?;
     user.get(5).filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
+/// The session of the agent client in whose shell we run.
+pub(crate) fn agent_session() -> Option<SessionId> {
+    text("CLAUDE_CODE_SESSION_ID").map(SessionId::new)
 }
 
 /// The agent client in whose shell we run, if it is one.

@@ -40,7 +40,7 @@ impl<'a> Export<'a> {
     }
 
     fn path(&self) -> Option<PathBuf> {
-        Some(self.root.join(self.relative?))
+        Some(self.root.join(self.relative?)).filter(|path| files::lies_below(path, self.root))
     }
 
     fn record(&self) -> Record {

@@ -16,6 +16,12 @@ pub(crate) fn private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// Whether a file would really lie below that folder: a linked folder on the way leads somewhere else.
+pub(crate) fn lies_below(path: &Path, root: &Path) -> bool {
+    let folder = path.ancestors().skip(1).find(|folder| folder.exists());
+    folder.and_then(|folder| fs::canonicalize(folder).ok()).is_some_and(|folder| folder.starts_with(root))
+}
+
 /// Replaces a file in one step: whoever reads sees the old or the new one, never half.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     put_in_place(filled(path, content)?, path)

@@ -15,13 +15,14 @@ use ralph_core::gate::plan::{Plan, Progress};
 use ralph_core::gate::receipt::{Receipt, Witnessed};
 use ralph_core::gate::{Answer, Gate, GateReport, Outcome};
 use ralph_core::id::{Digest, TreeHash};
+use ralph_core::untrusted::{self, Secrets};
 use ralph_core::verdict::Trouble;
 
 use crate::clock;
 use crate::home::RepoHome;
 use crate::proc::Stop;
 use crate::receipts;
-use crate::tree::{Tree, TreeReader};
+use crate::tree::{IgnoreRules, Tree, TreeReader};
 
 pub(crate) mod environment;
 mod one_gate;
@@ -50,6 +51,18 @@ pub(crate) struct Run<'a> {
     /// Run everything, whatever receipts there are.
     pub(crate) fresh: bool,
     pub(crate) stop: &'a Stop,
+    /// What `.gitignore` said when a person last looked.
+    pub(crate) accepted_rules: Option<IgnoreRules>,
+    /// Whether these are all gates of the config: the others may be what makes these pass.
+    pub(crate) all_gates: bool,
+}
+
+/// Whether a receipt may stand in for a later run on the same fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Findable {
+    Again,
+    /// The fingerprint does not stand for everything that the gate could see.
+    Never,
 }
 
 /// What receipts say of a tree.
@@ -65,7 +78,7 @@ pub(crate) trait Watch {
     fn tree(&mut self, _tree: &Tree) {}
     fn started(&mut self, _gate: &Gate) {}
     /// Called once the tree after the gate is known, so the receipt is there if there is one.
-    fn finished(&mut self, _report: &GateReport, _receipt: Option<&Receipt>) {}
+    fn finished(&mut self, _report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {}
     fn changed(&mut self, _files: &[String]) {}
 }
 
@@ -125,6 +138,10 @@ impl Run<'_> {
     pub(crate) fn receipts_at_hand(&self) -> Result<AtHand, Trouble> {
         let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
         let tree = self.read_tree()?;
+        // Nothing that has to pass is nothing that was shown.
+        if self.gates.iter().all(|gate| gate.advisory) {
+            return Ok(AtHand::NotAll(tree));
+        }
         let mut results: Results = vec![None; self.gates.len()];
         for (at, gate) in self.gates.iter().enumerate() {
             if let Some(receipt) = self.receipt(gate, &tree, inputs[at].as_ref()) {
@@ -136,7 +153,15 @@ impl Run<'_> {
         Ok(AtHand::All(self.seen(&tree, &inputs, results, Vec::new())))
     }
 
+    /// Whether this fingerprint stands for all that a gate can see, now and when it is met again.
+    fn binds(&self, tree: &Tree) -> bool {
+        tree.unbound().is_none() && self.accepted_rules.as_ref().is_none_or(|rules| rules == tree.rules())
+    }
+
     fn receipt(&self, gate: &Gate, tree: &Tree, inputs: Option<&GlobSet>) -> Option<Receipt> {
+        if !self.binds(tree) {
+            return None;
+        }
         receipts::find(self.home, gate, &self.environment.digest, &part(tree, inputs))
     }
 }
@@ -224,12 +249,17 @@ impl<'a> Pass<'a> {
         if self.fresh || self.running > 0 {
             return false;
         }
-        let gate = &self.run.gates[at];
-        let Some(receipt) = self.run.receipt(gate, &self.tree, self.inputs[at].as_ref()) else {
+        let receipt_of =
+            |at: usize| self.run.receipt(&self.run.gates[at], &self.tree, self.inputs[at].as_ref());
+        let Some(receipt) = receipt_of(at) else { return false };
+        // A gate may leave something outside the tree for those after it (a build for its tests): it stands still only
+        // if they do too.
+        let not_passed = |after: &usize| self.progress[*after] != Progress::Passed;
+        if self.plan.after(at).into_iter().filter(not_passed).any(|after| receipt_of(after).is_none()) {
             return false;
-        };
-        let report = reused(gate, &receipt);
-        watch.finished(&report, None);
+        }
+        let report = reused(&self.run.gates[at], &receipt);
+        watch.finished(&report, None, Findable::Never);
         self.progress[at] = Progress::Passed;
         self.results[at] = Some((report, Some(receipt)));
         true
@@ -258,7 +288,7 @@ impl<'a> Pass<'a> {
     fn read_tree_again(&mut self, watch: &mut dyn Watch) -> Result<(), Trouble> {
         let now = self.run.read_tree()?;
         let changes = now.changes_since(&self.tree);
-        let files: Vec<String> = changes.into_iter().map(|change| change.path).collect();
+        let files: Vec<String> = changes.into_iter().map(|change| shown(&change.path)).collect();
         if !files.is_empty() {
             watch.changed(&files);
         }
@@ -267,7 +297,7 @@ impl<'a> Pass<'a> {
             let receipt =
                 (ran.outcome == Outcome::Passed && files.is_empty()).then(|| self.witness(at, &ran));
             let report = report(gate, ran, files.clone());
-            watch.finished(&report, receipt.as_ref());
+            watch.finished(&report, receipt.as_ref(), self.findable(at));
             self.results[at] = Some((report, receipt));
         }
         for file in files {
@@ -277,6 +307,14 @@ impl<'a> Pass<'a> {
         }
         self.tree = now;
         Ok(())
+    }
+
+    /// A receipt is found again only if everything before the gate passed too, in this very pass, and the fingerprint
+    /// binds it.
+    fn findable(&self, at: usize) -> Findable {
+        let whole = self.run.all_gates && self.run.binds(&self.tree);
+        let led_up_to = self.plan.before(at).iter().all(|before| self.progress[*before] == Progress::Passed);
+        if whole && led_up_to { Findable::Again } else { Findable::Never }
     }
 
     #[expect(
@@ -326,6 +364,17 @@ fn not_begun(gate: &Gate) -> GateReport {
         log: None,
         excerpt: String::new(),
         changed: Vec::new(),
+    }
+}
+
+/// A file's name as it may be shown to anybody: it is whatever somebody called it.
+fn shown(path: &str) -> String {
+    const LONGEST: usize = 160;
+    let plain = untrusted::clean_for_agent(path.replace('\n', "␊").as_bytes(), &Secrets::default());
+    if plain.chars().count() <= LONGEST {
+        plain
+    } else {
+        plain.chars().take(LONGEST).chain(['…']).collect()
     }
 }
 

@@ -9,6 +9,7 @@
 //! repos/REPO/gates.lock          held while gates run: one set at a time in one repo
 //! repos/REPO/tree-cache          stat cache of the fingerprint
 //! repos/REPO/export.json         the state file we last wrote into the repo
+//! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked
 //! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
 //! repos/REPO/receipts/KEY        where in which ledger the receipt stands
 //! repos/REPO/loops/LOOP/         ledger.jsonl, state.json, logs/, ignore-rules
@@ -91,6 +92,10 @@ impl RepoHome {
 
     pub(crate) fn export_record(&self) -> PathBuf {
         self.dir.join("export.json")
+    }
+
+    pub(crate) fn accepted_rules(&self) -> PathBuf {
+        self.dir.join("accepted-ignore-rules")
     }
 
     pub(crate) fn install_record(&self) -> PathBuf {

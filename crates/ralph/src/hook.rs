@@ -9,24 +9,28 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ralph_core::config::{Guard, bare_agent_name};
+use jiff::Timestamp;
+use ralph_core::config::{Config, Guard, bare_agent_name};
 use ralph_core::decide::Decision;
 use ralph_core::duration;
 use ralph_core::event::Subject;
 use ralph_core::facts::Standing;
-use ralph_core::feedback;
+use ralph_core::feedback::{self, Notice};
 use ralph_core::id::{Digest, LoopId, SessionId};
 use ralph_core::marker;
-use ralph_core::state::Status;
+use ralph_core::state::{State, Status};
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
+use crate::gates::Watch;
 use crate::home::{Home, RepoHome};
+use crate::notices as session_notices;
 use crate::repo::{Repo, Task};
-use crate::trust::Trust;
-use crate::{clock, env, files, ledger, notices};
+use crate::tree::Tree;
+use crate::trust::{Acceptance, AcceptedBy, Trust};
+use crate::{clock, env, files, ledger};
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -86,7 +90,7 @@ pub(crate) fn claude(options: &Options) -> ExitCode {
         Ok(reply) => reply,
         Err(LetThrough(why)) => {
             let line = format!("ralph: {why}. The stop goes through UNVERIFIED.");
-            tell_later(&call, &line);
+            tell_later(&call, &line, Often::EveryTime);
             let _exit_code = complain(&line);
             HookReply::Tell { person: Some(line), agent: None }
         }
@@ -102,10 +106,34 @@ fn complain(line: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// How often the same words are told in a session.
+enum Often {
+    EveryTime,
+    OnceASession,
+}
+
 /// What could not be shown now is shown at the session's next event.
-fn tell_later(call: &HookCall, line: &str) {
-    if let (Some(session), Ok(home)) = (&call.session, Home::find()) {
-        let _lost_with_a_full_disk = notices::leave_once(&home, session, line);
+fn tell_later(call: &HookCall, line: &str, often: Often) {
+    let (Some(session), Ok(home)) = (&call.session, Home::find()) else { return };
+    let _lost_with_a_full_disk = match often {
+        Often::OnceASession => session_notices::leave_once(&home, session, line),
+        Often::EveryTime => {
+            session_notices::leave(&home, session, &Notice { person: line.to_owned(), agent: None })
+        }
+    };
+}
+
+/// Says that gates are being run before they are: whoever kills us cannot keep it quiet.
+struct WriteAhead<'a> {
+    home: &'a Home,
+    session: &'a SessionId,
+    agent: &'a str,
+    written: bool,
+}
+
+impl Watch for WriteAhead<'_> {
+    fn tree(&mut self, _tree: &Tree) {
+        self.written = session_notices::gates_begin(self.home, self.session, self.agent).is_ok();
     }
 }
 
@@ -142,7 +170,7 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
     match (&call.event, &call.session) {
         (HookEvent::SubagentStop, _) => sub_agent_stops(call, options, deadline),
         (HookEvent::Other(_), _) | (_, None) => Ok(HookReply::Silent),
-        (_, Some(session)) => Ok(notices::deliver(&Home::find()?, session, call)),
+        (_, Some(session)) => Ok(session_notices::deliver(&Home::find()?, session, call)),
     }
 }
 
@@ -185,7 +213,7 @@ impl SubAgentStop<'_> {
             Ok(text) => text.unwrap_or_default().windows(5).any(|window| window == b"guard"),
             Err(_) => true,
         };
-        let accepted = self.trust.accepted(&self.repo.trust_key);
+        let accepted = self.trust.accepted(self.repo);
         let mut texts = accepted
             .iter()
             .map(|acceptance| files::read_if_there(&self.home.definition_file(&acceptance.sha256)));
@@ -194,52 +222,91 @@ impl SubAgentStop<'_> {
     }
 
     fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
-        let settings = Settings::load(options.gate_timeout.as_deref())?;
-        match Found::look(self.home, self.repo, self.trust, &settings.defaults())? {
+        let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
+        let held = self.held_already()?;
+        let accepted = self.acceptances_that_count(held.as_ref());
+        let revoked = self.trust.revoked_at(self.repo);
+        if let (Some(held), true) = (&held, accepted.is_empty()) {
+            return self.hold_without_gates(&settings, held, deadline);
+        }
+        match Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())? {
             Found::Nothing => Ok(HookReply::Silent),
             Found::Untrusted(file) => {
                 let guard = definition::parse(file.layout, &file.text, &settings.defaults())
                     .map_or_else(|_| Guard::default(), |config| config.guard);
-                if !guard.holds_agent(self.agent) {
-                    return Ok(HookReply::Silent);
-                }
-                Ok(self.untrusted(file.path))
+                Ok(if guard.holds_agent(self.agent) { self.untrusted(file.path) } else { HookReply::Silent })
             }
-            Found::Revoked => self.revoked(&settings, deadline),
-            Found::InForce(in_force) => {
-                let standing = in_force.standing.clone();
-                self.judge(&settings, &in_force, standing, deadline)
-            }
+            Found::Revoked => Ok(self.trust_was_taken_back(revoked.unwrap_or_else(clock::now))),
+            Found::InForce(in_force) => self.judge(&settings, &in_force, held.as_ref(), deadline),
         }
     }
 
-    /// Nobody ever accepted anything here: nothing runs, and the person hears how to change that, once a session.
+    /// The state of this agent's loop while it is being held.
+    fn held_already(&self) -> io::Result<Option<State>> {
+        let Some(session) = &self.call.session else { return Ok(None) };
+        let state = ledger::read(&self.repo_home().loop_dir(&self.loop_id(session)))?.state;
+        Ok(Some(state).filter(|state| state.status == Status::Running))
+    }
+
+    /// Which acceptances count for this stop. One made in a shell of this very session does not. And whoever is being
+    /// held is judged by the definition it was first held by, unless a person at a terminal accepts another meanwhile.
+    fn acceptances_that_count(&self, held: Option<&State>) -> Vec<Acceptance> {
+        let by_itself = |acceptance: &Acceptance| match &acceptance.by {
+            AcceptedBy::AgentsShell { session, .. } => *session == self.call.session,
+            AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
+        };
+        let counts = |acceptance: &&Acceptance| match held {
+            None => !by_itself(acceptance),
+            Some(held) if held.definition.as_ref() == Some(&acceptance.sha256) => true,
+            Some(held) => {
+                let since = held.started_at.is_some_and(|started_at| acceptance.at > started_at);
+                since && acceptance.by == AcceptedBy::PersonAtATerminal
+            }
+        };
+        self.trust.accepted(self.repo).iter().filter(counts).cloned().collect()
+    }
+
+    /// Nobody whose word counts ever accepted anything here: nothing runs, and the person hears how to change that.
     fn untrusted(&self, config: &str) -> HookReply {
         let line = format!(
-            "ralph: `{}` was not held: nobody has accepted the gates of {config} yet, so nothing was run. \
+            "ralph: `{}` was not held: no person has accepted the gates of {config} yet, so nothing was run. \
              Look at them and accept them with `ralph trust` in {}.",
             self.agent,
             self.repo.root.display()
         );
-        tell_later(self.call, &line);
+        tell_later(self.call, &line, Often::OnceASession);
         HookReply::Tell { person: Some(line), agent: None }
     }
 
-    /// Taking trust back frees nobody who is being held; whoever was not held is let through.
-    fn revoked(&self, settings: &Settings, deadline: Instant) -> Result<HookReply, LetThrough> {
-        let home = self.home.repo(&self.repo.id());
-        let Some(session) = &self.call.session else { return Ok(HookReply::Silent) };
-        let running = ledger::read(&home.loop_dir(&self.loop_id(session)))?.state;
-        let (Status::Running, Some(layout), Some(sha256)) =
-            (running.status, running.layout, running.definition)
+    fn trust_was_taken_back(&self, at: Timestamp) -> HookReply {
+        let line = format!(
+            "ralph: `{}` was not held: trust in the gates of {} was taken back ({}); its work is UNVERIFIED. \
+             `ralph trust` accepts them again.",
+            self.agent,
+            self.repo.root.display(),
+            at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M")
+        );
+        tell_later(self.call, &line, Often::EveryTime);
+        HookReply::Tell { person: Some(line), agent: None }
+    }
+
+    /// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
+    fn hold_without_gates(
+        &self,
+        settings: &Settings,
+        held: &State,
+        deadline: Instant,
+    ) -> Result<HookReply, LetThrough> {
+        let (Some(session), Some(layout), Some(sha256)) = (&self.call.session, held.layout, &held.definition)
         else {
             return Ok(HookReply::Silent);
         };
-        let config = ralph_core::config::Config::default();
-        let placeholder = InForce { layout, sha256, config, standing: Standing::Revoked, broken: None };
-        let mut case = self.case(settings, &placeholder, Standing::Revoked, session, &home, running.task)?;
-        case.limits = running.limits.unwrap_or(case.limits);
-        // No gate is known any more; the stop is held all the same.
+        let config = Config::default();
+        let standing = Standing::Revoked;
+        let unknown = InForce { layout, sha256: sha256.clone(), config, standing, broken: None };
+        let home = self.repo_home();
+        let mut case = self.case(settings, &unknown, session, &home, held.task.clone())?;
+        case.limits = held.limits.clone().unwrap_or(case.limits);
         case.markers = vec![marker::ALL_CHECKS.into()];
         self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
     }
@@ -248,23 +315,34 @@ impl SubAgentStop<'_> {
         &self,
         settings: &Settings,
         in_force: &InForce,
-        standing: Standing,
+        held: Option<&State>,
         deadline: Instant,
     ) -> Result<HookReply, LetThrough> {
         if !in_force.config.enabled || !in_force.config.guard.holds_agent(self.agent) {
             return Ok(HookReply::Silent);
         }
-        let task = match self.repo.task(in_force.layout)? {
-            Task::NoneSet => return Ok(HookReply::Silent),
-            Task::NoTasks => None,
-            Task::Named(task) => Some(task),
+        let task = match (self.repo.task(in_force.layout)?, held) {
+            (Task::Named(task), _) => Some(task),
+            (Task::NoTasks, _) => None,
+            // Taking the task away frees nobody who is being held for it.
+            (Task::NoneSet, Some(held)) => held.task.clone(),
+            (Task::NoneSet, None) => return Ok(HookReply::Silent),
         };
         let Some(session) = &self.call.session else {
             return Err(LetThrough(format!("the hook input of `{}` names no session", self.agent)));
         };
-        let home = self.home.repo(&self.repo.id());
-        let case = self.case(settings, in_force, standing, session, &home, task)?;
-        self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
+        let home = self.repo_home();
+        let case = self.case(settings, in_force, session, &home, task)?;
+        let mut write_ahead = WriteAhead { home: self.home, session, agent: self.agent, written: false };
+        let judged = case.judge(&self.asked(deadline), &mut write_ahead);
+        if write_ahead.written {
+            session_notices::gates_end(self.home, session)?;
+        }
+        self.reply(judged)
+    }
+
+    fn repo_home(&self) -> RepoHome {
+        self.home.repo(&self.repo.id())
     }
 
     fn asked(&self, deadline: Instant) -> Asked<'_> {
@@ -282,7 +360,6 @@ impl SubAgentStop<'_> {
         &'b self,
         settings: &'b Settings,
         in_force: &'b InForce,
-        standing: Standing,
         session: &SessionId,
         home: &'b RepoHome,
         task: Option<String>,
@@ -297,13 +374,14 @@ impl SubAgentStop<'_> {
             home,
             settings,
             in_force,
-            standing,
+            standing: in_force.standing.clone(),
             loop_id: self.loop_id(session),
             subject: Subject::SubAgent { name: self.agent.to_owned(), id },
             session: Some(session.clone()),
             task,
             preset: ralph_core::preset::CHECK.name,
             limits: settings.limits(in_force.layout, &in_force.config.budget),
+            is_part: false,
             markers,
         })
     }
@@ -322,7 +400,11 @@ impl SubAgentStop<'_> {
             // The client's time-out, or the person pressed Esc: nobody listens any more, and the stop went through.
             Err(EngineError::Interrupted(signal)) => {
                 if let Some(session) = &self.call.session {
-                    notices::leave(self.home, session, &feedback::interrupted(self.agent, signal))?;
+                    session_notices::leave(
+                        self.home,
+                        session,
+                        &feedback::cut_off(self.agent, &format!("signal {signal}")),
+                    )?;
                 }
                 return Ok(HookReply::Silent);
             }
@@ -337,7 +419,7 @@ impl SubAgentStop<'_> {
                 if let (Some(notice), Some(session)) =
                     (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
                 {
-                    notices::leave(self.home, session, &notice)?;
+                    session_notices::leave(self.home, session, &notice)?;
                 }
                 Ok(HookReply::Tell {
                     person: feedback::headline(&outcome.facts, &outcome.decision),

@@ -46,6 +46,10 @@ impl Installed {
     /// Writes a file of the repo, remembering what it replaces.
     pub(crate) fn write(&mut self, home: &RepoHome, root: &Path, path: &str, text: &str) -> io::Result<()> {
         let full = root.join(path);
+        if !files::lies_below(&full, root) {
+            let what = format!("{}: a link leads out of the project", full.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let now = read_text(&full)?;
         let ours = self.files.iter().position(|file| file.path == Path::new(path));
         let before = match ours.map(|at| self.files.swap_remove(at)) {

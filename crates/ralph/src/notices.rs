@@ -5,13 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::feedback::Notice;
+use ralph_core::feedback::{self, Notice};
 use ralph_core::id::SessionId;
 use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 
-use crate::files;
 use crate::home::Home;
+use crate::{files, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Waiting {
@@ -19,12 +19,33 @@ struct Waiting {
     person: Vec<String>,
     #[serde(default)]
     agent: Vec<String>,
+    /// Gates that are being run for somebody. Whose process is gone was cut off before there was a verdict.
+    #[serde(default)]
+    running: Vec<Running>,
     /// What was said once and is not to be said again in this session.
     #[serde(default)]
     said_once: Vec<String>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Running {
+    pid: i32,
+    agent: String,
+}
+
 impl Waiting {
+    /// Turns runs whose process is gone into notices.
+    fn take_up_the_dead(&mut self) {
+        let (alive, dead): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.running).into_iter().partition(|run| proc::is_alive(run.pid));
+        self.running = alive;
+        for run in dead {
+            let Notice { person, agent } = feedback::cut_off(&run.agent, "its process was killed");
+            self.person.push(person);
+            self.agent.extend(agent);
+        }
+    }
+
     fn read(path: &Path) -> io::Result<Self> {
         let text = files::read_if_there(path)?.unwrap_or_default();
         Ok(serde_json::from_slice(&text).unwrap_or_default())
@@ -37,6 +58,20 @@ pub(crate) fn leave(home: &Home, session: &SessionId, notice: &Notice) -> io::Re
         waiting.person.push(notice.person.clone());
         waiting.agent.extend(notice.agent.clone());
     })
+}
+
+/// Says before the gates are run that they are: whoever is killed before the verdict cannot say so afterwards.
+pub(crate) fn gates_begin(home: &Home, session: &SessionId, agent: &str) -> io::Result<()> {
+    let run = Running { pid: own_pid(), agent: agent.to_owned() };
+    change(&home.notices_file(session), |waiting| waiting.running.push(run))
+}
+
+pub(crate) fn gates_end(home: &Home, session: &SessionId) -> io::Result<()> {
+    change(&home.notices_file(session), |waiting| waiting.running.retain(|run| run.pid != own_pid()))
+}
+
+fn own_pid() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or_default()
 }
 
 /// Leaves a line for the person, once in a session.
@@ -57,7 +92,8 @@ pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall) -> Hook
     let (to_person, to_agent) = (claude::can_tell_person(call), claude::can_tell_agent(&call.event));
     let path = home.notices_file(session);
     // Most sessions have nothing waiting: one look, no write.
-    let waiting = Waiting::read(&path).unwrap_or_default();
+    let mut waiting = Waiting::read(&path).unwrap_or_default();
+    waiting.take_up_the_dead();
     let something = to_person && !waiting.person.is_empty() || to_agent && !waiting.agent.is_empty();
     if !something {
         return HookReply::Silent;
@@ -68,6 +104,7 @@ pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall) -> Hook
     }
     let (mut person, mut agent) = (Vec::new(), Vec::new());
     let told = change(&path, |waiting| {
+        waiting.take_up_the_dead();
         if to_person {
             person = std::mem::take(&mut waiting.person);
         }

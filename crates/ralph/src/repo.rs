@@ -53,7 +53,7 @@ impl Repo {
     pub(crate) fn find(start: &Path, trust: &Trust) -> io::Result<Option<Self>> {
         let start = fs::canonicalize(start)?;
         let folders: Vec<&Path> = start.ancestors().collect();
-        let here = |folder: &&&Path| trust.knows(&Self::at(folder).trust_key);
+        let here = |folder: &&&Path| trust.knows(&Self::at(folder));
         let configured = |folder: &&&Path| has_config(folder);
         let has_git = |folder: &&&Path| folder.join(".git").exists();
         let trusted = if trust.is_empty() { None } else { folders.iter().find(here) };
@@ -161,9 +161,15 @@ fn config_in(root: &Path) -> io::Result<Option<ConfigFile>> {
 /// The git folder that a checkout shares with its linked work trees, and for a linked one the main checkout.
 fn git_dir(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
     let dot_git = checkout.join(".git");
-    let Ok(pointer) = fs::read_to_string(&dot_git) else { return (dot_git, None) };
+    // A folder, mostly; and nobody gets us to wait for a pipe.
+    let Ok(Some(pointer)) = files::read_foreign(&dot_git) else { return (dot_git, None) };
+    let pointer = String::from_utf8_lossy(&pointer);
     let Some(target) = pointer.strip_prefix("gitdir:") else { return (dot_git, None) };
     let own = checkout.join(target.trim());
+    // Anybody can write a file that points to somebody else's git folder. Git writes down the way back.
+    if !points_back(&own, &dot_git) {
+        return (dot_git, None);
+    }
     // `commondir` is there for a linked work tree and not for a submodule.
     let Ok(common) = fs::read_to_string(own.join("commondir")) else {
         return (fs::canonicalize(&own).unwrap_or(own), None);
@@ -172,6 +178,21 @@ fn git_dir(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
     let common = fs::canonicalize(&common).unwrap_or(common);
     let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_owned);
     (common, main)
+}
+
+/// Whether the git folder of a linked work tree or of a submodule belongs to this checkout.
+fn points_back(git_dir: &Path, dot_git: &Path) -> bool {
+    let same =
+        |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
+    match fs::read_to_string(git_dir.join("gitdir")) {
+        Ok(back) => same(&git_dir.join(back.trim()), dot_git),
+        // A submodule has its way back in its config.
+        Err(_) => fs::read_to_string(git_dir.join("config")).is_ok_and(|config| {
+            let work_tree = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "));
+            let checkout = dot_git.parent().unwrap_or(dot_git);
+            work_tree.is_some_and(|work_tree| same(&git_dir.join(work_tree.trim()), checkout))
+        }),
+    }
 }
 
 #[cfg(test)]

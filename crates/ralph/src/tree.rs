@@ -129,7 +129,9 @@ impl<'a> TreeReader<'a> {
             let settled = |stamp: &Stamp| stamp.is_settled(started, self.settled_after);
             cache.renew(file, self.root, &listing, &found, settled);
         }
-        Ok(Tree::new(self.entries(found), walked.rules, git))
+        let mut tree = Tree::new(self.entries(found), walked.rules, git);
+        tree.unbound = tree.what_is_not_bound(self.root);
+        Ok(tree)
     }
 
     fn entries(&self, found: Vec<Found>) -> Vec<Entry> {
@@ -151,6 +153,7 @@ pub(crate) struct Tree {
     hash: String,
     rules: IgnoreRules,
     git: GitUse,
+    unbound: Option<String>,
 }
 
 /// How one path differs between two trees.
@@ -171,7 +174,43 @@ pub(crate) enum ChangeKind {
 impl Tree {
     fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
         let hash = hash_of(&entries);
-        Self { entries, hash, rules, git }
+        Self { entries, hash, rules, git, unbound: None }
+    }
+
+    /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
+    /// tree holds for this moment, and a later look at the same fingerprint proves nothing.
+    pub(crate) fn unbound(&self) -> Option<&str> {
+        self.unbound.as_deref()
+    }
+
+    fn what_is_not_bound(&self, root: &Path) -> Option<String> {
+        if let GitUse::Failed(why) = &self.git {
+            return Some(format!("git could not list the tracked files: {why}"));
+        }
+        if self.entries.is_empty() {
+            return Some("no file of the tree counts".into());
+        }
+        self.entries.iter().find_map(|entry| {
+            let path = entry.path();
+            match entry.fact.kind {
+                Kind::File => None,
+                Kind::Link if !self.leads_out(&root.join(path), root) => None,
+                Kind::Link => Some(format!("{} is a link to something that does not count", path.display())),
+                _ => Some(format!("{} cannot be read", path.display())),
+            }
+        })
+    }
+
+    /// Whether a link ends anywhere but at what counts itself.
+    fn leads_out(&self, link: &Path, root: &Path) -> bool {
+        let Ok(target) = std::fs::canonicalize(link) else { return false };
+        let Ok(inside) = target.strip_prefix(root) else { return true };
+        let inside = inside.as_os_str().as_bytes();
+        let at = self.entries.partition_point(|entry| &*entry.path < inside);
+        let is_entry = self.entries.get(at).is_some_and(|entry| &*entry.path == inside);
+        let below =
+            |entry: &Entry| entry.path.starts_with(inside) && entry.path.get(inside.len()) == Some(&b'/');
+        !(is_entry || inside.is_empty() || self.entries.iter().any(below))
     }
 
     /// The fingerprint: 64 hexadecimal digits.

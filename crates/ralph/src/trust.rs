@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_core::id::Digest;
+use ralph_core::id::{Digest, SessionId};
 use ralph_core::layout::Layout;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{self, Lock};
 use crate::home::Home;
+use crate::repo::Repo;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Trust {
@@ -46,7 +47,12 @@ pub(crate) struct Acceptance {
 pub(crate) enum AcceptedBy {
     PersonAtATerminal,
     Script,
-    AgentsShell { client: String },
+    AgentsShell {
+        client: String,
+        /// The session in whose shell it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<SessionId>,
+    },
 }
 
 impl std::fmt::Display for AcceptedBy {
@@ -54,7 +60,7 @@ impl std::fmt::Display for AcceptedBy {
         match self {
             Self::PersonAtATerminal => f.write_str("a person at a terminal"),
             Self::Script => f.write_str("a script"),
-            Self::AgentsShell { client } => write!(f, "an agent's shell ({client})"),
+            Self::AgentsShell { client, .. } => write!(f, "an agent's shell ({client})"),
         }
     }
 }
@@ -73,34 +79,35 @@ impl Trust {
         self.repos.is_empty()
     }
 
-    pub(crate) fn knows(&self, key: &str) -> bool {
-        self.repos.contains_key(key)
+    pub(crate) fn knows(&self, repo: &Repo) -> bool {
+        self.of(repo).is_some()
+    }
+
+    /// By its git folder, which linked work trees share; else by its own path, so that moving or removing the git folder
+    /// makes nobody a stranger.
+    fn of(&self, repo: &Repo) -> Option<&TrustedRepo> {
+        self.repos.get(&repo.trust_key).or_else(|| self.repos.values().find(|known| known.root == repo.root))
     }
 
     /// Everything accepted for a repo, the newest last.
-    pub(crate) fn accepted(&self, key: &str) -> &[Acceptance] {
-        self.repos.get(key).map_or(&[], |repo| &repo.accepted)
+    pub(crate) fn accepted(&self, repo: &Repo) -> &[Acceptance] {
+        self.of(repo).map_or(&[], |repo| &repo.accepted)
     }
 
-    pub(crate) fn was_revoked(&self, key: &str) -> bool {
-        self.repos.get(key).is_some_and(|repo| repo.accepted.is_empty() && !repo.revoked.is_empty())
+    /// When everything accepted was taken back, if it was.
+    pub(crate) fn revoked_at(&self, repo: &Repo) -> Option<Timestamp> {
+        self.of(repo).filter(|repo| repo.accepted.is_empty()).and_then(|repo| repo.revoked.last().copied())
     }
 
     /// Accepts a content and keeps the text itself.
-    pub(crate) fn accept(
-        home: &Home,
-        key: &str,
-        root: PathBuf,
-        text: &[u8],
-        acceptance: Acceptance,
-    ) -> io::Result<()> {
+    pub(crate) fn accept(home: &Home, repo: &Repo, text: &[u8], acceptance: Acceptance) -> io::Result<()> {
         let path = home.definition_file(&acceptance.sha256);
         let dir = path.parent().unwrap_or(home.root());
         files::private_dir(dir)?;
         files::sweep_temporary(dir);
         files::replace_for_good(&path, text)?;
         Self::change(home, |trust| {
-            let repo = trust.repos.entry(key.to_owned()).or_default();
+            let (root, repo) = (repo.root.clone(), trust.repos.entry(repo.trust_key.clone()).or_default());
             repo.root = root;
             repo.accepted.retain(|old| old.sha256 != acceptance.sha256);
             repo.accepted.push(acceptance);
@@ -108,18 +115,23 @@ impl Trust {
     }
 
     /// Takes everything accepted for a repo back. Loops that run are not freed by it.
-    pub(crate) fn revoke(home: &Home, key: &str, now: Timestamp) -> io::Result<()> {
+    pub(crate) fn revoke(home: &Home, repo: &Repo, now: Timestamp) -> io::Result<()> {
         Self::change(home, |trust| {
-            let repo = trust.repos.entry(key.to_owned()).or_default();
-            repo.accepted.clear();
-            repo.revoked.push(now);
+            let known = trust
+                .repos
+                .iter_mut()
+                .filter(|(key, known)| **key == repo.trust_key || known.root == repo.root);
+            for (_, known) in known {
+                known.accepted.clear();
+                known.revoked.push(now);
+            }
         })
     }
 
     /// Takes one content back.
-    pub(crate) fn forget(home: &Home, key: &str, sha256: &Digest, now: Timestamp) -> io::Result<()> {
+    pub(crate) fn forget(home: &Home, repo: &Repo, sha256: &Digest, now: Timestamp) -> io::Result<()> {
         Self::change(home, |trust| {
-            let Some(repo) = trust.repos.get_mut(key) else { return };
+            let Some(repo) = trust.repos.get_mut(&repo.trust_key) else { return };
             repo.accepted.retain(|acceptance| acceptance.sha256 != *sha256);
             if repo.accepted.is_empty() {
                 repo.revoked.push(now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::{Limits, Sourced};
+use crate::budget::{Budget, Limits, Origin, Sourced};
 use crate::event::Subject;
 use crate::export::Exported;
 use crate::facts::ExportSeen;
@@ -155,6 +155,8 @@ fn law_1_exactly_n_verifications_and_n_minus_one_blocks() {
         let mut check = Loop::default();
         let mut stop = facts(failing());
         stop.limits = Limits::new(preset, Layout::Native.data().clocks);
+        // Its other limits apart.
+        stop.limits.no_progress = Sourced::default(None);
         let decisions = check.stops(&stop, most as usize);
         assert_eq!(
             decisions.iter().filter(|decision| is_hold(decision)).count() as u32,
@@ -165,6 +167,37 @@ fn law_1_exactly_n_verifications_and_n_minus_one_blocks() {
         assert!(verdict(&decisions[most as usize - 1]).is_some_and(|verdict| verdict != Verdict::Verified));
         assert_eq!(check.state.judged_in_all, u64::from(most));
     }
+}
+
+#[test]
+fn unlimited_attempts_are_still_bounded_by_equal_stops() {
+    let unlimited = Budget { attempts: Some(Attempts::Unlimited), ..Budget::default() };
+    let mut stop = facts(failing());
+    stop.limits = stop.limits.with(&unlimited, Origin::RepoFile);
+    let mut check = Loop::default();
+    assert!(check.stops(&stop, 2).iter().all(is_hold));
+    assert_eq!(verdict(&check.stop(&stop)), Some(Verdict::Stuck));
+
+    let mut check = Loop::default();
+    for number in 0..40 {
+        let Evidence::Gates(mut seen) = failing() else { unreachable!("failing() is gates") };
+        seen.tree = tree(&format!("tree {number}"));
+        stop.evidence = Some(Evidence::Gates(seen));
+        assert!(is_hold(&check.stop(&stop)), "work goes on");
+    }
+}
+
+#[test]
+fn saying_another_task_over_and_over_is_not_a_new_count_every_time() {
+    let mut check = Loop::default();
+    let holds = (0..40)
+        .take_while(|number| {
+            let mut stop = facts(failing());
+            stop.task = Some(format!("task {}", number % 2));
+            is_hold(&check.stop(&stop))
+        })
+        .count();
+    assert!(holds < 10, "{holds}");
 }
 
 #[test]

@@ -66,6 +66,24 @@ impl Plan {
             .collect()
     }
 
+    /// Every gate that runs after this one because of it, directly or not.
+    pub fn after(&self, at: usize) -> Vec<usize> {
+        let mut after: Vec<usize> = Vec::new();
+        let mut next = vec![at];
+        while let Some(gate) = next.pop() {
+            let waiting = (0..self.needs.len()).filter(|other| self.needs[*other].contains(&gate));
+            let new: Vec<usize> = waiting.filter(|other| !after.contains(other)).collect();
+            after.extend(&new);
+            next.extend(new);
+        }
+        after
+    }
+
+    /// The gates that must have passed before this one.
+    pub fn before(&self, at: usize) -> &[usize] {
+        &self.needs[at]
+    }
+
     fn circle(&self) -> Option<usize> {
         let mut done = vec![false; self.needs.len()];
         loop {
@@ -161,6 +179,22 @@ mod tests {
         let progress = [Progress::NotPassed, Progress::Waiting];
         assert!(plan.ready(&progress, false).is_empty());
         assert_eq!(plan.ready(&progress, true), [1]);
+    }
+
+    #[test]
+    fn what_runs_after_a_gate_is_found_through_others() {
+        let gates = [
+            gate("build", Order::AfterAllAbove),
+            gate("unit", after(&["build"])),
+            gate("report", after(&["unit"])),
+            gate("docs", after(&[])),
+        ];
+        let plan = Plan::new(&gates).expect("a plan");
+        let mut later = plan.after(0);
+        later.sort_unstable();
+        assert_eq!(later, [1, 2]);
+        assert!(plan.after(3).is_empty());
+        assert_eq!(plan.before(2), [1]);
     }
 
     #[test]

@@ -219,6 +219,12 @@ impl Examination {
     /// home, in which nothing is accepted: it must say that it would have to be, and it runs nothing.
     fn answer(&mut self, place: &Place, found: &Found, wiring: &Wiring) {
         let (Some(entry), Some(agent)) = (wiring.judging(), somebody_held(place, found)) else { return };
+        if !claude::is_as_written(&entry.command, &place.repo.root) {
+            let what =
+                "the command of the hook is not of the form that ralph writes; it was not run to try it";
+            self.wrong("answer", what, "look at it; `ralph init` writes it anew");
+            return;
+        }
         match send(&entry.command, &place.repo.root, &agent) {
             Ok(said) if said.contains("ralph trust") => {
                 self.good("answer", "the hook as installed answered a recorded stop");

@@ -65,6 +65,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         return Err(Failure::new(exit::NEEDS_PERSON, "nobody is there to ask; nothing was written")
             .hint("`ralph init --yes` writes what is shown above; `--dry-run` only shows it"));
     }
+    if arguments.yes && plan.config.is_none() && !trust::is_accepted(&place)? {
+        return Err(Failure::new(exit::NEEDS_PERSON, "the config that is here was not accepted by anybody yet; nothing was written")
+            .hint("look at it with `ralph trust --show`, accept it with `ralph trust` or `ralph trust --hash SHA256`, then run this again"));
+    }
     let plan = plan.tried(&place, arguments)?;
     if !arguments.yes
         && !ui::ask("\nWrite this, and run these gates here whenever the sub-agent `check` stops?")
@@ -132,10 +136,14 @@ impl Plan {
                     ));
                 }
             }
-            None => ui::say(format_args!(
-                "\nThe config that is here stays as it is: {} gates.",
-                self.effective.gates.len()
-            )),
+            None => {
+                ui::say(
+                    "\nThe config that is here stays as it is. It will be accepted, and these gates run:",
+                );
+                for gate in &self.effective.gates {
+                    ui::say(format_args!("  $ {}", gate.run.trim_end().replace('\n', "\n    ")));
+                }
+            }
         }
         if let Some(settings) = &self.settings {
             ui::say(format_args!("\n{}", paint(STRONG, settings.path)));
@@ -334,7 +342,7 @@ fn uninstall(place: &Place) -> Done {
         ui::say(format_args!("{}: {word}", path.display()));
     }
     if let Some(sha256) = sha256 {
-        Trust::forget(&place.home, &place.repo.trust_key, &sha256, clock::now())?;
+        Trust::forget(&place.home, &place.repo, &sha256, clock::now())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,10 +6,11 @@ use ralph_core::id::LoopId;
 
 use super::Failure;
 use crate::definition::{Found, Settings};
-use crate::exit;
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
+use crate::tree::TreeReader;
 use crate::trust::Trust;
+use crate::{exit, files};
 
 pub(super) struct Place {
     pub(super) home: Home,
@@ -50,7 +51,16 @@ impl Place {
     }
 
     pub(super) fn found(&self) -> Result<Found, Failure> {
-        Ok(Found::look(&self.home, &self.repo, &self.trust, &self.settings.defaults())?)
+        let accepted = self.trust.accepted(&self.repo);
+        let revoked = self.trust.revoked_at(&self.repo).is_some();
+        Ok(Found::look(&self.home, &self.repo, accepted, revoked, &self.settings.defaults())?)
+    }
+
+    /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.
+    pub(super) fn remember_ignore_rules(&self) -> Result<(), Failure> {
+        self.repo_home.create()?;
+        let tree = TreeReader::new(&self.repo.root).cache(self.repo_home.tree_cache()).read()?;
+        Ok(files::replace(&self.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
     }
 
     /// The loop that a word means: its id or the beginning of it. Without a word, the one last active.

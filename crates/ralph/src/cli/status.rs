@@ -94,7 +94,7 @@ fn show_in_force(place: &Place, in_force: &InForce) {
     );
     row("from", format_args!("{} ({} layout)", in_force.layout.data().config, in_force.layout.data().name));
     if let Some(acceptance) =
-        place.trust.accepted(&place.repo.trust_key).iter().rev().find(|a| a.sha256 == in_force.sha256)
+        place.trust.accepted(&place.repo).iter().rev().find(|a| a.sha256 == in_force.sha256)
     {
         let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
         row("accepted", format_args!("{when} by {}", acceptance.by));
@@ -201,7 +201,7 @@ fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Reading)]) -> Value {
         "config": in_force.map(|in_force| in_force.layout.data().config),
         "unused_configs": place.repo.unused_configs(),
         "definition": in_force.map(|in_force| &in_force.sha256),
-        "accepted": place.trust.accepted(&place.repo.trust_key),
+        "accepted": place.trust.accepted(&place.repo),
         "gates": in_force.map(|in_force| &in_force.config.gates),
         "guard": in_force.map(|in_force| &in_force.config.guard),
         "limits": in_force.map(|in_force| place.settings.limits(in_force.layout, &in_force.config.budget)),

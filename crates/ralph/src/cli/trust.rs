@@ -39,7 +39,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     if arguments.revoke {
-        Trust::revoke(&place.home, &place.repo.trust_key, clock::now())?;
+        Trust::revoke(&place.home, &place.repo, clock::now())?;
         ui::say(
             "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",
         );
@@ -82,6 +82,11 @@ pub(super) fn show_and_ask(place: &Place) -> Result<bool, Failure> {
     Ok(yes)
 }
 
+/// Whether what lies here was accepted before.
+pub(super) fn is_accepted(place: &Place) -> Result<bool, Failure> {
+    Ok(Offered::of(place)?.acceptance(place).is_some())
+}
+
 /// Accepts what lies here; for a command that has just written it and asked.
 pub(super) fn accept_as_it_is(place: &Place) -> Result<(), Failure> {
     Offered::of(place)?.accept(place)
@@ -113,7 +118,7 @@ impl Offered {
     }
 
     fn acceptance<'a>(&self, place: &'a Place) -> Option<&'a Acceptance> {
-        let accepted = place.trust.accepted(&place.repo.trust_key);
+        let accepted = place.trust.accepted(&place.repo);
         accepted.iter().find(|acceptance| acceptance.sha256 == self.sha256)
     }
 
@@ -141,7 +146,8 @@ impl Offered {
         for gate in &self.config.gates {
             let note = if gate.advisory { ", advisory" } else { "" };
             let about = format!("({}{note})", duration::show(gate.timeout));
-            ui::say(format_args!("  $ {}  {}", gate.run.trim_end(), paint(FAINT, about)));
+            let run = gate.run.trim_end().replace('\n', "\n  | ");
+            ui::say(format_args!("  $ {run}  {}", paint(FAINT, about)));
         }
         if self.config.gates.is_empty() {
             ui::say("  no gates: completion markers of the task, where there are any");
@@ -173,13 +179,15 @@ impl Offered {
 
     fn accept(&self, place: &Place) -> Result<(), Failure> {
         let by = match env::agent_shell() {
-            Some(client) => AcceptedBy::AgentsShell { client: client.to_owned() },
+            Some(client) => {
+                AcceptedBy::AgentsShell { client: client.to_owned(), session: env::agent_session() }
+            }
             None if ui::somebody_is_there() => AcceptedBy::PersonAtATerminal,
             None => AcceptedBy::Script,
         };
         let acceptance =
             Acceptance { sha256: self.sha256.clone(), layout: self.layout, at: clock::now(), by };
-        let (key, root) = (&place.repo.trust_key, place.repo.root.clone());
-        Ok(Trust::accept(&place.home, key, root, &self.text, acceptance)?)
+        place.remember_ignore_rules()?;
+        Ok(Trust::accept(&place.home, &place.repo, &self.text, acceptance)?)
     }
 }

@@ -62,7 +62,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if subset {
         in_force.config.gates = chosen(&in_force.config.gates, &arguments.gates)?;
     }
-    let case = plain_case(&place, &in_force);
+    let mut case = plain_case(&place, &in_force);
+    case.is_part = subset;
     let asked = Asked {
         arrived: clock::now(),
         deadline: None,
@@ -77,6 +78,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         Err(EngineError::Interrupted(signal)) => return Ok(exit::by_signal(signal)),
         other => other?,
     };
+    if ui::somebody_is_there() && env::agent_shell().is_none() {
+        // A person looks: what `.gitignore` says now is what they know.
+        place.remember_ignore_rules()?;
+    }
     let result = Verified::from(&outcome.decision, &outcome.facts, subset);
     if arguments.json {
         ui::json(&result.json());
@@ -169,6 +174,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
         task: None,
         preset: preset::CHECK.name,
         limits,
+        is_part: false,
         markers: Vec::new(),
     }
 }

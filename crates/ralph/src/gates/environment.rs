@@ -44,18 +44,26 @@ const TAKEN_OUT_BEGINNING: [&str; 9] = [
     "GIT_",
 ];
 
-/// Left in, but a receipt made with another value does not count.
-const STEERS: [&str; 9] = [
-    "PATH",
-    "PYTHONPATH",
-    "NODE_PATH",
-    "NODE_ENV",
-    "RUSTFLAGS",
-    "GOFLAGS",
-    "CFLAGS",
-    "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV",
+/// Differ from shell to shell and steer no tool. Every other variable that a gate gets is part of its receipt's key: there
+/// is no end to the names by which a tool can be told to look away.
+const SAYS_NOTHING: [&str; 13] = [
+    "SHLVL",
+    "_",
+    "PWD",
+    "OLDPWD",
+    "TERM",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "WINDOWID",
+    "LS_COLORS",
+    "HISTFILE",
+    "TTY",
+    "INSIDE_EMACS",
 ];
+
+const SAYS_NOTHING_BEGINNING: [&str; 8] =
+    ["TERM_", "SSH_", "TMUX", "XDG_SESSION", "XDG_RUNTIME", "DBUS_", "VSCODE_", "ITERM_"];
 
 /// Set for every gate: nobody is there to answer, and nothing is a terminal.
 const SET: [(&str, &str); 7] = [
@@ -87,7 +95,7 @@ impl GateEnvironment {
         let kept = |name: &OsStr| keep.iter().any(|keep| name == keep.as_str());
         let mut variables: Vec<_> =
             all.into_iter().filter(|(name, _)| kept(name) || !taken_out(name)).collect();
-        let digest = digest(&variables, &kept);
+        let digest = digest(&variables);
         let ours = SET.into_iter().chain([(env::INSIDE_GATE, repo_id)]);
         for (name, value) in ours {
             variables.retain(|(other, _)| other != name);
@@ -102,16 +110,18 @@ fn taken_out(name: &OsStr) -> bool {
     TAKEN_OUT.contains(&name) || TAKEN_OUT_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
 }
 
-fn digest(variables: &[(OsString, OsString)], kept: &impl Fn(&OsStr) -> bool) -> Digest {
-    let mut steering: Vec<_> = variables
+fn says_nothing(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    SAYS_NOTHING.contains(&name) || SAYS_NOTHING_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
+}
+
+fn digest(variables: &[(OsString, OsString)]) -> Digest {
+    let mut steering: Vec<[&[u8]; 2]> = variables
         .iter()
-        .filter(|(name, _)| kept(name) || STEERS.iter().any(|steers| name == steers))
-        .flat_map(|(name, value)| [name.as_encoded_bytes(), value.as_encoded_bytes()])
-        .collect::<Vec<_>>()
-        .chunks(2)
-        .map(<[&[u8]]>::to_vec)
+        .filter(|(name, _)| !says_nothing(name))
+        .map(|(name, value)| [name.as_encoded_bytes(), value.as_encoded_bytes()])
         .collect();
-    steering.sort();
+    steering.sort_unstable();
     Digest::of_parts(steering.into_iter().flatten())
 }
 
@@ -151,6 +161,7 @@ mod tests {
         let plain = made(&[("PATH", "/bin"), ("SHLVL", "1")], &[]);
         assert_eq!(plain.digest, made(&[("SHLVL", "2"), ("PATH", "/bin"), ("CLAUDECODE", "1")], &[]).digest);
         assert_ne!(plain.digest, made(&[("PATH", "/evil:/bin")], &[]).digest);
+        assert_ne!(plain.digest, made(&[("PATH", "/bin"), ("MAKEFILES", "/evil.mk")], &[]).digest);
         let keep = &["NODE_OPTIONS"];
         assert_ne!(made(&[("NODE_OPTIONS", "a")], keep).digest, made(&[("NODE_OPTIONS", "b")], keep).digest);
     }

@@ -1,5 +1,7 @@
 //! Claude Code's settings file as text: adding, finding and taking out our hook entries, everything else untouched.
 
+use std::path::Path;
+
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::json;
@@ -41,6 +43,19 @@ fn quoted(program: &str) -> String {
     } else {
         format!("'{}'", program.replace('\'', r"'\''"))
     }
+}
+
+/// Whether a command line is exactly of a form that we write ourselves, and runs no program out of that folder. Only
+/// such a line is ever run: what else stands in a repo's settings is somebody else's.
+pub(crate) fn is_as_written(line: &str, not_below: &Path) -> bool {
+    let Some((head, deadline)) = line.split_once(" hook claude --deadline ") else { return false };
+    let Ok(deadline) = deadline.parse() else { return false };
+    let program = head.strip_prefix('\'').and_then(|head| head.strip_suffix('\'')).unwrap_or(head);
+    let program = program.replace(r"'\''", "'");
+    let path = Path::new(&program);
+    let somebodys =
+        path.is_absolute() && !path.starts_with(not_below) && path.file_name() == Some("ralph".as_ref());
+    line == command("", deadline, true) || somebodys && line == command(&program, deadline, false)
 }
 
 fn is_ours(command: &str) -> bool {
@@ -261,6 +276,28 @@ mod tests {
         assert_eq!(look(r#"{"env":{"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP":"20"}}"#).block_cap, Some(20));
         let plugin = r#"{"enabledPlugins":{"ralph-loop@claude-plugins-official":true}}"#;
         assert_eq!(look(plugin).other_loops, ["ralph-loop@claude-plugins-official"]);
+    }
+
+    #[test]
+    fn only_command_lines_of_our_own_form_are_taken_for_ours_to_run() {
+        let repo = Path::new("/home/user/repo");
+        for line in
+            [command("/opt/a b/ralph", 570, false), command("/opt/ralph", 9, false), command("x", 570, true)]
+        {
+            assert!(is_as_written(&line, repo), "{line}");
+        }
+        for line in [
+            "touch /tmp/x; : ralph hook claude --deadline 570",
+            "/opt/ralph hook claude --deadline 570; touch /tmp/x",
+            "/opt/ralph hook claude --deadline $(touch /tmp/x)",
+            "'/opt/ralph' ; 'ralph' hook claude --deadline 570",
+            "./ralph hook claude --deadline 570",
+            "/home/user/repo/ralph hook claude --deadline 570",
+            "/opt/evil hook claude --deadline 570",
+            "ralph hook claude",
+        ] {
+            assert!(!is_as_written(line, repo), "{line}");
+        }
     }
 
     #[test]

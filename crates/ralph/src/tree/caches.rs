@@ -14,8 +14,6 @@ const FOLDERS: &[&str] = &[
     ".tox",
     ".nox",
     ".venv",
-    "node_modules",
-    "target",
     ".gradle",
     ".parcel-cache",
     ".turbo",
@@ -30,6 +28,10 @@ const FOLDERS: &[&str] = &[
     ".ipynb_checkpoints",
 ];
 
+/// Names that a person may give to a folder of sources too: a cache only beside the file of the tool that makes it.
+const FOLDERS_BESIDE: &[(&str, &[&str])] =
+    &[("node_modules", &["package.json"]), ("target", &["Cargo.toml", "pom.xml", "build.sbt"])];
+
 const FILES: &[&str] = &[".DS_Store", ".eslintcache", ".coverage"];
 
 const SUFFIXES: &[&str] = &[".pyc", ".pyo", ".tsbuildinfo"];
@@ -37,8 +39,12 @@ const SUFFIXES: &[&str] = &[".pyc", ".pyo", ".tsbuildinfo"];
 /// The books of version control: they change with every commit and say nothing about the work itself.
 const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj"];
 
-pub(super) fn is_cache_folder(name: &[u8]) -> bool {
-    is_one_of(FOLDERS, name)
+/// `beside` tells whether a file of that name lies next to the folder.
+pub(super) fn is_cache_folder(name: &[u8], beside: impl Fn(&[u8]) -> bool) -> bool {
+    let proven = |(folder, makers): &(&str, &[&str])| {
+        folder.as_bytes() == name && makers.iter().any(|maker| beside(maker.as_bytes()))
+    };
+    is_one_of(FOLDERS, name) || FOLDERS_BESIDE.iter().any(proven)
 }
 
 pub(super) fn is_cache_file(name: &[u8]) -> bool {

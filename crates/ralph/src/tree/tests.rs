@@ -168,12 +168,12 @@ fn a_tracked_file_counts_though_ignored_or_in_a_cache_folder() {
     let work = Sandbox::git();
     work.write(".gitignore", "*.log\nbuild/\n");
     work.write("kept.log", "1").write("build/deep/kept", "1").write("node_modules/m/kept.js", "1");
-    work.write("x.pyc", "1");
+    work.write("x.pyc", "1").write("package.json", "{}");
     work.run(&["add", "-f", "."]);
     work.write("other.log", "2").write("build/deep/other", "2").write("node_modules/m/other.js", "2");
     assert_eq!(
         work.names(),
-        [".gitignore", "build/deep/kept", "kept.log", "node_modules/m/kept.js", "x.pyc"]
+        [".gitignore", "build/deep/kept", "kept.log", "node_modules/m/kept.js", "package.json", "x.pyc"]
     );
 
     let before = work.read();
@@ -191,7 +191,7 @@ fn a_tracked_file_counts_though_ignored_or_in_a_cache_folder() {
 #[test]
 fn caches_of_tools_do_not_count_even_if_nobody_ignores_them() {
     let work = Sandbox::git();
-    work.write("a.py", "a").commit();
+    work.write("a.py", "a").write("package.json", "{}").write("sub/Cargo.toml", "").commit();
     let before = work.hash();
     for name in [
         "__pycache__/a",
@@ -208,6 +208,49 @@ fn caches_of_tools_do_not_count_even_if_nobody_ignores_them() {
     // A file of that name is no cache folder.
     work.write("docs/target", "x");
     assert_ne!(work.hash(), before);
+}
+
+#[test]
+fn a_folder_that_only_bears_the_name_of_a_cache_counts() {
+    let work = Sandbox::git();
+    work.write("a", "a").commit();
+    work.write("src/target/new.rs", "x").write("lib/node_modules/own.js", "x");
+    assert_eq!(work.names(), ["a", "lib/node_modules/own.js", "src/target/new.rs"]);
+}
+
+#[test]
+fn a_gitignore_cannot_hide_itself() {
+    let work = Sandbox::git();
+    work.write("tests/.gitignore", "*\n").write("tests/a", "1");
+    assert_eq!(work.names(), ["tests/.gitignore"]);
+}
+
+#[test]
+fn a_tree_that_does_not_hold_all_that_a_gate_can_see_is_not_bound() {
+    let work = Sandbox::git();
+    work.write("a", "1").write("folder/b", "2");
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, work.path(name)).unwrap();
+    link("a", "to-file");
+    link("folder", "to-folder");
+    link("nowhere", "dangling");
+    assert_eq!(work.read().unbound(), None);
+
+    link(".git/config", "to-git");
+    assert!(work.read().unbound().is_some_and(|why| why.contains("to-git")));
+    fs::remove_file(work.path("to-git")).unwrap();
+    link("/etc/hostname", "out");
+    assert!(work.read().unbound().is_some_and(|why| why.contains("out")));
+    fs::remove_file(work.path("out")).unwrap();
+    work.write(".gitignore", "hidden\n").write("hidden", "1");
+    link("hidden", "to-ignored");
+    assert!(work.read().unbound().is_some_and(|why| why.contains("to-ignored")));
+    fs::remove_file(work.path("to-ignored")).unwrap();
+    assert_eq!(work.read().unbound(), None);
+}
+
+#[test]
+fn an_empty_tree_is_not_bound() {
+    assert!(Sandbox::git().read().unbound().is_some());
 }
 
 #[test]
@@ -568,7 +611,7 @@ fn a_gitignore_added_later_hides_nothing_from_pinned_rules() {
     work.write("src/a", "1").commit();
     let pinned = work.read().rules().clone();
     work.write("src/.gitignore", "*\n").write("src/new", "1");
-    assert_eq!(work.names(), ["src/a"]);
+    assert_eq!(work.names(), ["src/.gitignore", "src/a"]);
     assert_eq!(
         names(&work.reader().pinned_rules(&pinned).read().unwrap()),
         ["src/.gitignore", "src/a", "src/new"]

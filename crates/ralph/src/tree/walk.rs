@@ -187,6 +187,8 @@ struct Visit<'w> {
     base: usize,
     found: Vec<Found>,
     subfolders: Vec<Folder>,
+    /// The names in this folder, where they were read.
+    names: &'w [DirEntry],
 }
 
 impl<'w> Visit<'w> {
@@ -198,7 +200,8 @@ impl<'w> Visit<'w> {
         }
         let base = path.len();
         let remembered = walk.plan.cache.folder(&folder.path);
-        Self { walk, folder, fd, remembered, path, base, found: Vec::new(), subfolders: Vec::new() }
+        let (found, subfolders) = (Vec::new(), Vec::new());
+        Self { walk, folder, fd, remembered, path, base, found, subfolders, names: &[] }
     }
 
     fn finish(mut self, part: &mut Part) -> Vec<Folder> {
@@ -221,9 +224,9 @@ impl<'w> Visit<'w> {
         Ok(())
     }
 
-    fn look_at_all(&mut self, names: &[DirEntry], rules: &mut IgnoreRules) -> io::Result<()> {
-        let has = |name: &[u8]| names.iter().any(|entry| entry.file_name().to_bytes() == name);
-        self.take_rules(has(b".git"), has(b".gitignore"), rules);
+    fn look_at_all(&mut self, names: &'w [DirEntry], rules: &mut IgnoreRules) -> io::Result<()> {
+        self.names = names;
+        self.take_rules(self.has(b".git"), self.has(b".gitignore"), rules);
         for entry in names {
             let name = entry.file_name().to_bytes();
             if matches!(name, b"." | b"..") || caches::is_version_control(name) {
@@ -233,6 +236,10 @@ impl<'w> Visit<'w> {
             self.look_at(name, entry.file_type())?;
         }
         Ok(())
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        self.names.iter().any(|entry| entry.file_name().to_bytes() == name)
     }
 
     fn take_rules(&mut self, is_repository: bool, has_gitignore: bool, rules: &mut IgnoreRules) {
@@ -269,7 +276,9 @@ impl<'w> Visit<'w> {
 
     /// Whether a file of that name is part of the tree.
     fn counts(&self, name: &[u8]) -> bool {
-        self.is_tracked(name)
+        // What hides others cannot hide itself.
+        name == b".gitignore"
+            || self.is_tracked(name)
             || !(caches::is_cache_file(name) || self.folder.scope.ignores_file(path_of(&self.path)))
     }
 
@@ -282,8 +291,9 @@ impl<'w> Visit<'w> {
         let tracked =
             self.folder.tracked.as_ref().and_then(|folder| self.walk.plan.tracked.below(folder, name));
         let mut scope = self.folder.scope.enter(path_of(&self.path));
-        let mut only_tracked =
-            self.folder.only_tracked || caches::is_cache_folder(name) || scope.is_ignored();
+        let mut only_tracked = self.folder.only_tracked
+            || caches::is_cache_folder(name, |beside| self.has(beside))
+            || scope.is_ignored();
         if only_tracked && self.is_tracked(name) {
             // A folder that is tracked as such is a submodule git could not list: better all of it than none.
             scope = Scope::outermost(self.walk.plan.pinned.is_some());

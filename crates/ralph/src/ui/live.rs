@@ -10,7 +10,7 @@ use ralph_core::gate::{Gate, GateReport};
 use ralph_core::id::GateName;
 
 use super::{FAINT, paint, remark, table};
-use crate::gates::Watch;
+use crate::gates::{Findable, Watch};
 
 pub(crate) enum Live {
     Quiet,
@@ -47,7 +47,7 @@ impl Watch for Live {
         }
     }
 
-    fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>) {
+    fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
         match self {
             Self::Quiet => {}
             Self::Lines { width } => remark(table::line(report, *width)),

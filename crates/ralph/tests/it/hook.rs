@@ -260,16 +260,16 @@ fn a_deadline_holds_without_an_attempt_and_verify_makes_up_for_it() {
     assert_eq!(sandbox.state()["attempts"], 0);
     assert_eq!(sandbox.state()["errors"], 1);
 
-    // The gate that did finish is not run again.
+    // What did finish is kept, but it may have to lead up to what did not: both are run.
     let verified = sandbox.verify(&[]);
     assert_eq!(verified["verdict"], "verified");
-    assert_eq!(verified["gates"][0]["reused"], true, "{verified:#}");
+    assert_eq!(verified["gates"][0]["reused"], false, "{verified:#}");
     assert_eq!(verified["gates"][1]["reused"], false, "{verified:#}");
 
     // And the next stop runs nothing at all: it could not fit.
     let answer = sandbox.stop("check").deadline("1s").answer();
     assert_eq!(answer.let_go().as_deref(), Some("Verification passed: All verify commands passed"));
-    assert_eq!(sandbox.events_named("gate_ran").len(), 3);
+    assert_eq!(sandbox.events_named("gate_ran").len(), 4);
 }
 
 #[test]

@@ -97,6 +97,10 @@ fn a_settings_file_that_cannot_be_edited_is_left_alone() {
 fn a_config_that_is_there_stays_as_it_is() {
     let sandbox = project();
     sandbox.file("ralph.yaml", "verify: [\"true\"] # mine\n");
+    // It was in the clone: nobody accepts it without having seen it.
+    sandbox.ralph(&["init", "--yes"]).exits(3).says("was not accepted by anybody yet");
+    assert!(!sandbox.exists(SETTINGS));
+    sandbox.trust();
     sandbox.ralph(&["init", "--yes"]).success();
     assert_eq!(sandbox.read("ralph.yaml"), "verify: [\"true\"] # mine\n");
     sandbox.ralph(&["verify"]).success();

@@ -238,7 +238,8 @@ fn taking_trust_back_runs_nothing_and_frees_nobody_who_is_held() {
         "{reason}"
     );
     assert_eq!(sandbox.runs(), 1);
-    sandbox.stop("check").agent("somebody-new").answer().silent();
+    let told = sandbox.stop("check").agent("somebody-new").answer().let_go().expect("told");
+    assert!(told.contains("was not held: trust in the gates") && told.contains("UNVERIFIED"), "{told}");
     sandbox.ralph(&["verify"]).exits(3);
     for _ in 0..2 {
         sandbox.stop("check").answer().held();
