@@ -1,0 +1,7 @@
+package sample;
+
+public final class Adder {
+    public static int add(int a, int b) {
+        return a + b;
+    }
+}
