@@ -39,7 +39,7 @@ pub struct Project {
 }
 
 /// Files whose text is looked into; of others the name is enough.
-pub const READ: [&str; 12] = [
+pub const READ: [&str; 13] = [
     "package.json",
     "pyproject.toml",
     "setup.cfg",
@@ -52,6 +52,7 @@ pub const READ: [&str; 12] = [
     "GNUmakefile",
     "justfile",
     "Justfile",
+    ".justfile",
 ];
 
 impl Project {

@@ -2,8 +2,10 @@
 
 use super::*;
 
+/// As `init` sees a project: only of the files in `READ` it knows the text.
 fn commands(files: &[(&str, &str)]) -> Vec<String> {
-    let project = Project::new(files.iter().map(|(name, text)| (name.to_string(), text.to_string())));
+    let text = |name: &str, text: &str| if READ.contains(&name) { text.to_owned() } else { String::new() };
+    let project = Project::new(files.iter().map(|(name, inside)| (name.to_string(), text(name, inside))));
     propose(&project).into_iter().map(|proposal| proposal.run).collect()
 }
 
@@ -80,7 +82,9 @@ fn make_and_just_count_where_nothing_more_direct_was_found() {
     let makefile = ".PHONY: test lint\nVERSION := 1\nlint:\n\tx\ntest: build\n\ty\n";
     assert_eq!(commands(&[("Makefile", makefile)]), ["make lint", "make test"]);
     let justfile = "default: test\n\n@lint:\n  x\ntest:\n  y\ndeploy target:\n  z\n";
-    assert_eq!(commands(&[("justfile", justfile)]), ["just lint", "just test"]);
+    for name in ["justfile", "Justfile", ".justfile"] {
+        assert_eq!(commands(&[(name, justfile)]), ["just lint", "just test"], "{name}");
+    }
     assert_eq!(commands(&[("Makefile", makefile), ("go.mod", "")]).len(), 3);
     assert!(commands(&[("Makefile", "check := 1\n# test: x\n\ttest: y\n")]).is_empty());
 }
