@@ -221,6 +221,11 @@ fn python(project: &Project) -> Vec<Proposal> {
     }
     let pytest =
         project.first(&["pytest.ini", "conftest.py"]).map(str::to_owned).or_else(|| section("tool.pytest"));
+    let pytest = pytest.or_else(|| {
+        let places = [("setup.cfg", "tool:pytest"), ("tox.ini", "pytest")];
+        let (file, name) = places.into_iter().find(|(file, name)| has_section(project.text(file), name))?;
+        Some(format!("[{name}] in {file}"))
+    });
     let pytest = pytest.or_else(|| mentions_pytest(pyproject, "pyproject.toml"));
     let pytest = pytest.or_else(|| mentions_pytest(&requirements, "requirements"));
     let pytest = pytest.or_else(|| {
@@ -245,12 +250,15 @@ fn has_section(text: &str, name: &str) -> bool {
     })
 }
 
+/// As a requirement: at the start of a line, or of a string in a list.
 fn mentions_pytest(text: &str, file: &str) -> Option<String> {
-    let mentioned = text.lines().any(|line| {
-        let line = line.trim().trim_start_matches(['"', '\'']);
-        line.strip_prefix("pytest")
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || "-_".contains(c)))
-    });
+    let is_pytest = |requirement: &str| {
+        let rest = requirement.trim().strip_prefix("pytest").map(str::trim_start);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(['<', '>', '=', '!', '~', '[', ';', '@', '#'])
+        })
+    };
+    let mentioned = text.lines().any(|line| line.split(['"', '\'']).any(is_pytest));
     mentioned.then(|| format!("pytest in {file}"))
 }
 

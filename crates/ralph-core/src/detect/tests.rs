@@ -58,6 +58,18 @@ fn python_tools_are_found_by_their_settings() {
     );
     assert_eq!(commands(&[("requirements-dev.txt", "pytest==8.0\n")]), ["pytest"]);
     assert_eq!(commands(&[("tests/test_a.py", "")]), ["pytest"]);
+    let found = [
+        ("setup.cfg", "[tool:pytest]\ntestpaths = t\n"),
+        ("tox.ini", "[pytest]\n"),
+        ("pyproject.toml", "[dependency-groups]\ndev = [\"ruff\", \"pytest>=8\"]\n"),
+        ("pyproject.toml", "[project.optional-dependencies]\ntest = [\n    \"pytest\",\n]\n"),
+        ("pyproject.toml", "[tool.poetry.group.dev.dependencies]\npytest = \"^8\"\n"),
+    ];
+    for (file, text) in found {
+        assert_eq!(commands(&[(file, text)]), ["pytest"], "{text}");
+    }
+    let elsewhere = "[project]\ndescription = \"pytest made easy\"\ndependencies = [\"pytest-cov\"]\n";
+    assert!(commands(&[("pyproject.toml", elsewhere)]).is_empty());
     assert!(commands(&[("requirements.txt", "pytest-cov\nflask\n")]).is_empty());
     assert!(commands(&[("pyproject.toml", "[tool.ruffian]\n")]).is_empty());
 }
