@@ -9,7 +9,8 @@ use ralph_core::untrusted::Secrets;
 use crate::env;
 
 /// Taken out by name: they make a tool skip, preload or wrap what it should do.
-const TAKEN_OUT: [&str; 19] = [
+const TAKEN_OUT: [&str; 20] = [
+    "AI_AGENT",
     "BASH_ENV",
     "ENV",
     "LD_PRELOAD",
@@ -46,7 +47,8 @@ const TAKEN_OUT_BEGINNING: [&str; 9] = [
 
 /// Differ from shell to shell and steer no tool. Every other variable that a gate gets is part of its receipt's key: there
 /// is no end to the names by which a tool can be told to look away.
-const SAYS_NOTHING: [&str; 13] = [
+const SAYS_NOTHING: [&str; 14] = [
+    "SHELL",
     "SHLVL",
     "_",
     "PWD",

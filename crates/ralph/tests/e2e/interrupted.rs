@@ -25,7 +25,7 @@ fn a_hook_ended_by_the_client_leaves_no_gate_and_no_verdict() {
             Runs::InForeground,
             vec![Turn::say("Done.")],
             Turn::say("It is not verified.")
-                .expecting("the gates for `check` were cut off by signal 15")
+                .expecting("the gates for `check` were cut off (signal 15)")
                 .expecting("NOT verified"),
         ));
 

@@ -59,7 +59,7 @@ fn in_an_untrusted_repo_nothing_runs_and_the_person_is_told_once() {
     let shown = seen.shown_to_person();
     assert_eq!(shown.len(), 1, "{shown:?}\n{seen}");
     assert!(
-        shown[0].contains("nobody has accepted the gates of ralph.yaml yet, so nothing was run"),
+        shown[0].contains("no person has accepted the gates of ralph.yaml yet, so nothing was run"),
         "{shown:?}"
     );
     assert!(shown[0].contains("accept them with `ralph trust` in"), "{shown:?}");

@@ -66,7 +66,7 @@ fn i10_a_home_that_cannot_be_found_or_made_opens_loudly() {
         let ran = run(command, &input(&sandbox));
         assert_eq!(ran.code, Some(0), "{ran:#?}");
         assert!(
-            ran.stdout.contains("nobody has accepted the gates") || ran.stdout.contains("UNVERIFIED"),
+            ran.stdout.contains("no person has accepted the gates") || ran.stdout.contains("UNVERIFIED"),
             "{ran:#?}"
         );
     }

@@ -44,7 +44,7 @@ fn a_home_that_is_deleted_during_a_loop_is_no_crash() {
     sandbox.stop("check").answer().held();
     fs::remove_dir_all(sandbox.ralph_home()).expect("gone");
     let told = sandbox.stop("check").answer().let_go().expect("something is said");
-    assert!(told.contains("nobody has accepted the gates"), "{told}");
+    assert!(told.contains("no person has accepted the gates"), "{told}");
     sandbox.trust();
     assert!(sandbox.stop("check").answer().held().0.contains("iteration 1/5"));
 }

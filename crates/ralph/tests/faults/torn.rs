@@ -75,7 +75,7 @@ fn law_9_no_torn_file_verifies_anything_or_opens_silently() {
             assert!(
                 said["decision"] == "block"
                     || told.contains("UNVERIFIED")
-                    || told.contains("nobody has accepted"),
+                    || told.contains("no person has accepted"),
                 "{about}"
             );
 
@@ -85,7 +85,7 @@ fn law_9_no_torn_file_verifies_anything_or_opens_silently() {
             assert!(
                 passed
                     || answer.ran.stdout.contains("UNVERIFIED")
-                    || answer.ran.stdout.contains("nobody has accepted"),
+                    || answer.ran.stdout.contains("no person has accepted"),
                 "{about}, then {answer:#?}"
             );
             if passed {

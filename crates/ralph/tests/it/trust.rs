@@ -39,7 +39,7 @@ fn a_fresh_clone_runs_nothing_and_says_once_what_to_do() {
         sandbox
             .ralph(&["verify"])
             .exits(3)
-            .says("nobody has accepted the gates of this repo; nothing was run");
+            .says("no person has accepted the gates of this repo; nothing was run");
         sandbox.ralph(&["verify", "--json"]).exits(3);
         sandbox.ralph(&["status"]).success().says("not accepted");
         assert_eq!(sandbox.runs(), 0, "the canary sings");
