@@ -11,18 +11,19 @@ use ralph_core::budget::{Attempts, Limits};
 use ralph_core::config::user::UserFile;
 use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
 use ralph_core::decide::decide;
-use ralph_core::event::{Event, Subject};
 use ralph_core::excerpt::excerpt;
-use ralph_core::export::Exported;
 use ralph_core::facts::{Checks, Evidence, ExportFile, ExportSeen, Facts, Standing};
+use ralph_core::foreign_text;
 use ralph_core::gate::plan::{Plan, Progress};
 use ralph_core::id::{AgentId, Digest};
 use ralph_core::layout::{self, Layout};
-use ralph_core::ledger_line::{self, Head};
+use ralph_core::ledger::event::{Event, Subject};
+use ralph_core::ledger::line::{self as ledger_line, Head};
+use ralph_core::secrets::Secrets;
 use ralph_core::state::State;
-use ralph_core::untrusted::{self, Secrets};
+use ralph_core::state_file::Exported;
 use ralph_core::wire::{HookReply, claude};
-use ralph_core::{duration, feedback, marker, preset};
+use ralph_core::{completion_marker as marker, duration, feedback, preset};
 use serde_json::Value;
 
 pub type Probe = fn(&[u8]);
@@ -150,10 +151,10 @@ pub fn marker(bytes: &[u8]) {
 pub fn untrusted(bytes: &[u8]) {
     const SECRET: &str = "s3cr3t/value+42";
     let secrets = Secrets::from_variables([("A_TOKEN", SECRET)]);
-    let text = untrusted::clean_for_agent(bytes, &secrets);
+    let text = foreign_text::clean_for_agent(bytes, &secrets);
     assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()), "{text:?}");
     assert!(!text.contains(SECRET) && !text.contains("<promise>") && !text.contains("</system-reminder>"));
-    assert_eq!(untrusted::clean_for_agent(text.as_bytes(), &secrets), text, "clean twice is clean once");
+    assert_eq!(foreign_text::clean_for_agent(text.as_bytes(), &secrets), text, "clean twice is clean once");
     for limit in [1, 50, 500, 2000] {
         let part = excerpt(&text, limit);
         assert!(part.chars().count() <= limit, "{} > {limit}", part.chars().count());

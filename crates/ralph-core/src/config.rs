@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::duration;
+use crate::foreign_text;
 use crate::gate::plan::{Plan, PlanError};
 use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::id::GateName;
 use crate::layout::Layout;
-use crate::untrusted as foreign_text;
 
 pub mod problem;
 pub mod raw;

@@ -6,10 +6,10 @@
 use jiff::Timestamp;
 
 use crate::budget::{Attempts, OnExhausted};
-use crate::event::{Event, ExportOddity, FailureMark, Judgement, ResetCause};
 use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, Standing};
 use crate::gate::{Answer, GateReport, Outcome};
 use crate::id::{Digest, GateName, TreeHash};
+use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, ResetCause};
 use crate::state::{State, Status};
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use crate::budget::Limits;
-use crate::event::Subject;
-use crate::export::Exported;
 use crate::gate::receipt::Receipt;
 use crate::gate::{Answer, Gate, GateReport};
 use crate::id::{Digest, SessionId, TreeHash};
 use crate::layout::Layout;
+use crate::ledger::event::Subject;
+use crate::state_file::Exported;
 use crate::verdict::Trouble;
 
 /// Everything about one attempt to stop.

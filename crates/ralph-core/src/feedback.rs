@@ -6,10 +6,10 @@
 use crate::budget::Attempts;
 use crate::decide::Decision;
 use crate::duration;
-use crate::event::FailureMark;
 use crate::facts::{Evidence, Facts, GatesSeen, Standing};
 use crate::gate::{Answer, GateReport};
 use crate::id::GateName;
+use crate::ledger::event::FailureMark;
 use crate::state::State;
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 

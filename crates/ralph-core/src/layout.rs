@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod ideal;
+mod native;
+mod trellis;
+
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,64 +63,15 @@ pub struct Phrases {
     pub passed: &'static str,
 }
 
-const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
-const PASSED: &str = "Verification passed: All verify commands passed";
-const OUT_OF_TIME: &str = "Timeout ({minutes} min) exceeded";
-
-const NATIVE: LayoutData = LayoutData {
-    name: "native",
-    config: "ralph.yaml",
-    folder: None,
-    current_task: None,
-    no_task: NoTask::Nothing,
-    export: None,
-    excerpt: 2000,
-    clocks: Clocks { stale_after: Some(HALF_AN_HOUR), clock: None },
-    phrases: Phrases {
-        failed: "Verification failed (iteration {n}/{max})",
-        exhausted: "Max iterations reached ({n}/{max})",
-        out_of_time: OUT_OF_TIME,
-        passed: PASSED,
-    },
-};
-
-const TRELLIS: LayoutData = LayoutData {
-    name: "trellis",
-    config: ".trellis/worktree.yaml",
-    folder: Some(".trellis"),
-    current_task: Some(".trellis/.current-task"),
-    no_task: NoTask::LetThrough,
-    export: Some(".trellis/.ralph-state.json"),
-    excerpt: 500,
-    ..NATIVE
-};
-
-const IDEAL: LayoutData = LayoutData {
-    name: "ideal",
-    config: ".ideal/worktree.yaml",
-    folder: Some(".ideal"),
-    current_task: Some(".ideal/.current-task"),
-    no_task: NoTask::Named("unknown"),
-    export: Some(".ideal/.verify-state.json"),
-    excerpt: 500,
-    clocks: Clocks { stale_after: None, clock: Some(HALF_AN_HOUR) },
-    phrases: Phrases {
-        failed: "Verification failed (iteration {n})",
-        exhausted: "Max iterations ({max}) reached",
-        out_of_time: OUT_OF_TIME,
-        passed: PASSED,
-    },
-};
-
 impl Layout {
     /// In the order in which they win where a repo has several.
     pub const ALL: [Self; 3] = [Self::Native, Self::Trellis, Self::Ideal];
 
     pub fn data(self) -> &'static LayoutData {
         match self {
-            Self::Native => &NATIVE,
-            Self::Trellis => &TRELLIS,
-            Self::Ideal => &IDEAL,
+            Self::Native => &native::NATIVE,
+            Self::Trellis => &trellis::TRELLIS,
+            Self::Ideal => &ideal::IDEAL,
         }
     }
 }
@@ -127,7 +82,7 @@ pub fn normalise_task(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?.replace('\\', "/");
     // It is shown to people: what would hide or steer on a terminal is no part of a path.
     let line: String =
-        line.chars().filter(|c| !crate::untrusted::deceives(c.encode_utf8(&mut [0; 4]))).collect();
+        line.chars().filter(|c| !crate::foreign_text::deceives(c.encode_utf8(&mut [0; 4]))).collect();
     let mut task = line.as_str();
     while let Some(rest) = task.strip_prefix("./") {
         task = rest.trim_start_matches('/');

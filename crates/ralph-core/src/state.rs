@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Limits;
-use crate::event::{Event, ExportOddity, FailureMark, Judgement, ResetCause, Subject};
 use crate::id::{Digest, SessionId, TreeHash};
 use crate::layout::Layout;
+use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, ResetCause, Subject};
 use crate::verdict::{LimitHit, Reason, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@
 //! Unix only, as the faults are: sessions, process groups, signals.
 
 mod bounded;
-mod claude;
-mod model;
+mod real_claude;
+mod scripted_model;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-pub use claude::{CLAUDE_CODE_VERSION, Claude, ClaudeOutput, ClaudeRun, InstallError, e2e_switched_off};
-pub use model::{Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
+pub use real_claude::{CLAUDE_CODE_VERSION, Claude, ClaudeOutput, ClaudeRun, InstallError, e2e_switched_off};
+pub use scripted_model::{Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
 
 /// The path of the `misbehave` binary. Cargo builds it for this crate's own tests only, so it is built here, once a
 /// process, where it is not beside the running test yet.

@@ -1,12 +1,14 @@
 //! The commands for people and scripts: one definition for parsing, help and completion; one file per command.
 
+mod completions;
+mod context;
 mod demo;
 mod doctor;
-mod generated;
 mod init;
 mod log;
-mod place;
+mod man;
 mod reset;
+mod schema;
 mod status;
 mod trust;
 mod verify;
@@ -53,9 +55,9 @@ enum Command {
     /// Prove the wiring: send a recorded event through the hook as installed
     Doctor(doctor::Arguments),
     /// Print completions for a shell
-    Completions(generated::CompletionsArguments),
+    Completions(completions::Arguments),
     /// Print the JSON schema of ralph.yaml or of the events
-    Schema(generated::SchemaArguments),
+    Schema(schema::Arguments),
     /// Print the manual page
     Man,
     /// Answer one hook event of an agent client (the client calls this)
@@ -86,9 +88,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Init(arguments) => init::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Completions(arguments) => generated::completions(&arguments),
-        Command::Schema(arguments) => generated::schema(&arguments),
-        Command::Man => generated::man(),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Man => man::run(),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),

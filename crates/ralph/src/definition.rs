@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use ralph_core::budget::{Budget, Limits, Origin, Sourced};
 use ralph_core::config::{Config, Defaults, Problem};
 use ralph_core::facts::Standing;
+use ralph_core::foreign_text;
 use ralph_core::gate::DEFAULT_TIMEOUT;
 use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
-use ralph_core::untrusted::{self, Secrets};
+use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 use ralph_core::{duration, preset};
 
@@ -222,5 +223,5 @@ fn difference(accepted: &[u8], now: Option<&[u8]>) -> String {
     let lines: Vec<String> = removed.chain(added).take(MOST_LINES).collect();
     let text =
         if lines.is_empty() { "only order, repeats or white space differ".into() } else { lines.join("\n") };
-    untrusted::clean_for_agent(text.as_bytes(), &Secrets::default())
+    foreign_text::clean_for_agent(text.as_bytes(), &Secrets::default())
 }

@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use ralph_core::budget::Limits;
+use ralph_core::completion_marker as marker;
 use ralph_core::decide::{Decision, decide};
-use ralph_core::event::{Event, Subject};
 use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, Standing};
 use ralph_core::gate::receipt::Receipt;
 use ralph_core::gate::{Gate, GateReport};
 use ralph_core::id::{LoopId, SessionId, TreeHash};
-use ralph_core::marker;
+use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::state::State;
 use ralph_core::verdict::Trouble;
 
 use crate::definition::{InForce, Settings};
-use crate::export::Export;
 use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{self, AtHand, Findable, Run, Watch};
@@ -28,6 +27,7 @@ use crate::home::RepoHome;
 use crate::ledger::{Ledger, LedgerError};
 use crate::repo::Repo;
 use crate::signals::Signals;
+use crate::state_file::Export;
 use crate::tree::{GitUse, IgnoreRules, Tree, TreeReader};
 use crate::{clock, proc, receipts};
 

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use ralph_core::facts::GatesSeen;
+use ralph_core::foreign_text;
 use ralph_core::gate::plan::{Plan, Progress};
 use ralph_core::gate::receipt::{Receipt, Witnessed};
 use ralph_core::gate::{Answer, Gate, GateReport, Outcome};
 use ralph_core::id::{Digest, TreeHash};
-use ralph_core::untrusted::{self, Secrets};
+use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 
 use crate::clock;
@@ -370,7 +371,7 @@ fn not_begun(gate: &Gate) -> GateReport {
 /// A file's name as it may be shown to anybody: it is whatever somebody called it.
 fn shown(path: &str) -> String {
     const LONGEST: usize = 160;
-    let plain = untrusted::clean_for_agent(path.replace('\n', "␊").as_bytes(), &Secrets::default());
+    let plain = foreign_text::clean_for_agent(path.replace('\n', "␊").as_bytes(), &Secrets::default());
     if plain.chars().count() <= LONGEST {
         plain
     } else {

@@ -9,8 +9,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use ralph_core::event::Event;
-use ralph_core::ledger_line::{self, Head, Line, LineError};
+use ralph_core::ledger::event::Event;
+use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
 use ralph_core::state::State;
 use serde::{Deserialize, Serialize};
 
@@ -259,7 +259,7 @@ pub(crate) fn read_line_at(dir: &Path, offset: u64) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ralph_core::event::ResetCause;
+    use ralph_core::ledger::event::ResetCause;
     use std::fs;
     use std::time::Duration;
 

@@ -21,7 +21,7 @@
 
 mod capture;
 mod family;
-#[cfg_attr(not(target_os = "linux"), path = "proc/elsewhere.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "proc/other_unix.rs")]
 #[cfg_attr(target_os = "linux", path = "proc/linux.rs")]
 mod processes;
 mod stop;

@@ -18,13 +18,13 @@
 //! hash is the same.
 
 mod bytes;
-mod caches;
 mod content;
+mod file_stamp;
 mod git;
 mod ignores;
-mod stamp;
 mod stat_cache;
 mod walk;
+mod well_known_caches;
 
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,9 @@ use std::time::Duration;
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
 
+use self::file_stamp::{Moment, Stamp};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
-use self::stamp::{Moment, Stamp};
 use self::stat_cache::StatCache;
 
 /// A SHA-256 value.

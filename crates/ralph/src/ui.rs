@@ -7,6 +7,7 @@ pub(crate) mod table;
 
 use std::fmt::Display;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Color, Style};
 
@@ -36,6 +37,12 @@ pub(crate) fn error(line: impl Display) {
 
 pub(crate) fn hint(line: impl Display) {
     remark(format_args!("{} {line}", paint(FAINT, "hint:")));
+}
+
+/// Bytes as they are; for what is made for another program.
+pub(crate) fn print_whole(bytes: &[u8]) -> ExitCode {
+    let _reader_gone = io::stdout().write_all(bytes);
+    ExitCode::SUCCESS
 }
 
 pub(crate) fn json(value: &serde_json::Value) {

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::budget::{Budget, Limits, Origin, Sourced};
-use crate::event::Subject;
-use crate::export::Exported;
 use crate::facts::ExportSeen;
 use crate::gate::receipt::{Receipt, Witnessed};
 use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::id::{AgentId, SessionId};
 use crate::layout::Layout;
+use crate::ledger::event::Subject;
 use crate::preset;
+use crate::state_file::Exported;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")

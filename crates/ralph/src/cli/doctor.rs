@@ -12,7 +12,7 @@ use ralph_core::state::Status;
 use serde_json::{Value, json};
 
 use super::Done;
-use super::place::Place;
+use super::context::Place;
 use crate::definition::{Found, InForce};
 use crate::install::Timeouts;
 use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry};

@@ -11,7 +11,7 @@ use ralph_core::gate::{GateReport, Outcome};
 use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
 
-use super::place::Place;
+use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::definition::{self, InForce};
 use crate::engine::{self, Asked};

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ralph_core::duration;
-use ralph_core::event::{Event, ExportOddity, ResetCause};
 use ralph_core::feedback;
-use ralph_core::ledger_line::Line;
+use ralph_core::ledger::event::{Event, ExportOddity, ResetCause};
+use ralph_core::ledger::line::Line;
 use ralph_core::verdict::Verdict;
 use serde_json::json;
 
 use super::Done;
-use super::place::Place;
+use super::context::Place;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::{clock, ledger};
 

@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ralph_core::event::{Event, ResetCause};
 use ralph_core::id::LoopId;
 use ralph_core::layout::Layout;
+use ralph_core::ledger::event::{Event, ResetCause};
 use ralph_core::state::Status;
 
-use super::place::Place;
+use super::context::Place;
 use super::{Done, Failure};
-use crate::export::Export;
 use crate::files::Lock;
 use crate::ledger::{self, Ledger};
+use crate::state_file::Export;
 use crate::{clock, exit, ui};
 
 #[derive(clap::Args)]

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 
 use ralph_core::budget::{Limits, Sourced};
 use ralph_core::duration;
-use ralph_core::event::Subject;
 use ralph_core::facts::Standing;
 use ralph_core::feedback;
 use ralph_core::id::LoopId;
+use ralph_core::ledger::event::Subject;
 use ralph_core::state::{State, Status};
 use ralph_core::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::Done;
-use super::place::Place;
+use super::context::Place;
 use crate::clock;
 use crate::definition::{Found, InForce};
 use crate::ledger::{self, Reading};

@@ -8,7 +8,7 @@ use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
 use serde_json::json;
 
-use super::place::Place;
+use super::context::Place;
 use super::{Done, Failure};
 use crate::definition;
 use crate::trust::{Acceptance, AcceptedBy, Trust};

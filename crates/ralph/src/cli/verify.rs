@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use ralph_core::budget::{Attempts, Limits, Sourced};
 use ralph_core::decide::Decision;
-use ralph_core::event::Subject;
 use ralph_core::facts::{Evidence, Facts, GatesSeen, Standing};
 use ralph_core::gate::{Answer, Gate, GateReport, Order};
 use ralph_core::id::LoopId;
+use ralph_core::ledger::event::Subject;
 use ralph_core::verdict::{Reason, Verdict};
 use ralph_core::{feedback, preset};
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::context::Place;
 use super::{Done, Failure};
 use crate::definition::{Found, InForce};
 use crate::engine::{self, Asked, Case, EngineError};
@@ -109,7 +109,7 @@ fn accepted(place: &mut Place, json: bool) -> Result<Box<InForce>, Failure> {
             }
         }
         Found::Untrusted(_) | Found::Revoked => {
-            Err(refused("nobody has accepted the gates of this repo; nothing was run"))
+            Err(refused("no person has accepted the gates of this repo; nothing was run"))
         }
         Found::InForce(in_force) => match (&in_force.broken, &in_force.standing) {
             (Some(broken), _) => {

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 
 use ralph_core::id::Digest;
-use ralph_core::untrusted::Secrets;
+use ralph_core::secrets::Secrets;
 
 use crate::env;
 

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ralph_core::excerpt::excerpt;
+use ralph_core::foreign_text;
 use ralph_core::gate::{Answer, Gate, Outcome};
 use ralph_core::id::Digest;
-use ralph_core::untrusted;
 
 use super::{GRACE, Run, output_digest};
 use crate::clock;
@@ -51,7 +51,7 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
         },
         run.stop,
     );
-    let plain = untrusted::clean_for_agent(&joined(&ended.output), &run.environment.secrets);
+    let plain = foreign_text::clean_for_agent(&joined(&ended.output), &run.environment.secrets);
     let outcome = outcome(gate, run.root, &ended, &plain);
     let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);

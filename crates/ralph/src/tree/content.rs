@@ -11,8 +11,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
 use sha2::{Digest as _, Sha256};
 
+use super::file_stamp::Stamp;
 use super::ignores::path_of;
-use super::stamp::Stamp;
 use super::{Content, Digest, Fact, Found, Kind, Seen};
 
 /// Large enough that the calls do not matter, small enough to stay in the processor's cache.

@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 use rustix::fs::CWD;
 
 use super::bytes::{Reader, Writer};
+use super::file_stamp::Stamp;
 use super::ignores::path_of;
-use super::stamp::Stamp;
 
 /// Submodules within submodules are followed this far; a link may make a repository its own submodule.
 const DEEPEST_SUBMODULE: usize = 8;

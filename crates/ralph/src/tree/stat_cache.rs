@@ -16,8 +16,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::bytes::{Reader, Writer};
+use super::file_stamp::Stamp;
 use super::git::{Listing, ListingRef};
-use super::stamp::Stamp;
 use super::{Content, Digest, Found, Seen};
 
 /// Names the format; another form gets another name.

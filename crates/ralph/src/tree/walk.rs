@@ -13,11 +13,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Dir, DirEntry, FileType};
 
 use super::content::{self, Trouble};
+use super::file_stamp::Stamp;
 use super::git::{Tracked, TrackedIn};
 use super::ignores::{IgnoreRules, Scope, path_of};
-use super::stamp::Stamp;
 use super::stat_cache::{Remembered, StatCache};
-use super::{Content, Fact, Found, Kind, Seen, caches};
+use super::{Content, Fact, Found, Kind, Seen, well_known_caches};
 
 /// A `.gitignore` larger than this ignores nothing: nobody wrote it by hand.
 const LARGEST_GITIGNORE: u64 = 1 << 20;
@@ -229,7 +229,7 @@ impl<'w> Visit<'w> {
         self.take_rules(self.has(b".git"), self.has(b".gitignore"), rules);
         for entry in names {
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || caches::is_version_control(name) {
+            if matches!(name, b"." | b"..") || well_known_caches::is_version_control(name) {
                 continue;
             }
             self.name(name);
@@ -279,7 +279,8 @@ impl<'w> Visit<'w> {
         // What hides others cannot hide itself.
         name == b".gitignore"
             || self.is_tracked(name)
-            || !(caches::is_cache_file(name) || self.folder.scope.ignores_file(path_of(&self.path)))
+            || !(well_known_caches::is_cache_file(name)
+                || self.folder.scope.ignores_file(path_of(&self.path)))
     }
 
     fn is_tracked(&self, name: &[u8]) -> bool {
@@ -292,7 +293,7 @@ impl<'w> Visit<'w> {
             self.folder.tracked.as_ref().and_then(|folder| self.walk.plan.tracked.below(folder, name));
         let mut scope = self.folder.scope.enter(path_of(&self.path));
         let mut only_tracked = self.folder.only_tracked
-            || caches::is_cache_folder(name, |beside| self.has(beside))
+            || well_known_caches::is_cache_folder(name, |beside| self.has(beside))
             || scope.is_ignored();
         if only_tracked && self.is_tracked(name) {
             // A folder that is tracked as such is a submodule git could not list: better all of it than none.

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::Event;
 use ralph_core::id::{Digest, TreeHash};
-use ralph_core::ledger_line::{self, Head, Line};
+use ralph_core::ledger::event::Event;
+use ralph_core::ledger::line::{self as ledger_line, Head, Line};
 use ralph_core::state::State;
 use ralph_core::verdict::Verdict;
 use serde::Deserialize;

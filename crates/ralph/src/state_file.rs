@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::export::Exported;
 use ralph_core::facts::{ExportFile, ExportSeen};
 use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
 use ralph_core::state::State;
+use ralph_core::state_file::Exported;
 use serde::{Deserialize, Serialize};
 
 use crate::home::RepoHome;

@@ -1,65 +1,7 @@
 //! Text that somebody else wrote (a gate's output, an agent's name) on its way to a terminal or a model: escapes and
 //! control tokens are taken out, secrets blotted out. Nothing is ever read back from it.
 
-/// Values that must not be shown, each in the encodings in which they turn up.
-#[derive(Clone, Debug, Default)]
-pub struct Secrets(Vec<String>);
-
-/// Shorter values than this are words, not secrets: blotting `true` out of every log helps nobody.
-const SHORTEST_SECRET: usize = 8;
-
-const BLOT: &str = "[redacted]";
-
-impl Secrets {
-    /// Picks the secret-looking ones among variables by their names.
-    pub fn from_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut values: Vec<String> = variables
-            .into_iter()
-            .filter(|(name, value)| names_a_secret(name) && value.len() >= SHORTEST_SECRET)
-            .flat_map(|(_, value)| [value.to_owned(), base64(value.as_bytes()), percent(value)])
-            .collect();
-        // The longest first, so that one which holds another is blotted out whole.
-        values.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
-        values.dedup();
-        Self(values)
-    }
-
-    fn blot_out(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for value in &self.0 {
-            if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), BLOT);
-            }
-        }
-        text
-    }
-}
-
-fn names_a_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "DSN"].iter().any(|word| name.contains(word))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for place in 0..=group.len() {
-            text.push(char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]));
-        }
-    }
-    text
-}
-
-fn percent(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
-}
+use crate::secrets::{Secrets, blot_out_known_keys};
 
 /// Bytes of any kind to text that is safe to show: valid, without escapes, without secrets.
 pub fn clean(bytes: &[u8], secrets: &Secrets) -> String {
@@ -151,87 +93,6 @@ pub fn deceives(text: &str) -> bool {
     text.chars().any(|c| c != '\n' && c != '\t' && (c.is_control() || hides_or_reorders(c)))
 }
 
-/// Keys that can be told by their look, whoever put them there.
-fn blot_out_known_keys(text: &str) -> String {
-    const PREFIXES: [(&str, usize); 17] = [
-        ("sk-", 20),
-        ("sk_live_", 20),
-        ("rk_live_", 20),
-        ("hf_", 25),
-        ("SG.", 40),
-        ("ghp_", 20),
-        ("gho_", 20),
-        ("ghs_", 20),
-        ("github_pat_", 30),
-        ("glpat-", 16),
-        ("xoxb-", 16),
-        ("xoxp-", 16),
-        ("AKIA", 20),
-        ("ASIA", 20),
-        ("AIza", 35),
-        ("npm_", 30),
-        ("eyJ", 40),
-    ];
-    let key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let looks_like_one =
-        |word: &str| PREFIXES.iter().any(|(prefix, least)| word.starts_with(prefix) && word.len() >= *least);
-    let mut blotted = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(key_char) {
-        blotted.push_str(&rest[..start]);
-        let word_end = rest[start..].find(|c| !key_char(c)).map_or(rest.len(), |end| start + end);
-        let word = &rest[start..word_end];
-        blotted.push_str(if looks_like_one(word) { BLOT } else { word });
-        rest = &rest[word_end..];
-    }
-    blotted.push_str(rest);
-    blot_out_private_keys(&blot_out_passwords_in_addresses(&blotted))
-}
-
-/// `scheme://user:password@host`.
-fn blot_out_passwords_in_addresses(text: &str) -> String {
-    let mut blotted = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        blotted.push_str(before);
-        let authority =
-            after.find(|c: char| c == '/' || c.is_whitespace()).map_or(after, |end| &after[..end]);
-        rest = after;
-        if let Some((userinfo, _host)) = authority.rsplit_once('@')
-            && let Some((user, _password)) = userinfo.split_once(':')
-        {
-            blotted.push_str(user);
-            blotted.push(':');
-            blotted.push_str(BLOT);
-            rest = &after[userinfo.len()..];
-        }
-    }
-    blotted.push_str(rest);
-    blotted
-}
-
-fn blot_out_private_keys(text: &str) -> String {
-    if !text.contains("PRIVATE KEY-----") {
-        return text.to_owned();
-    }
-    let mut inside = false;
-    let mut lines = Vec::new();
-    // Not `lines`: the last line end stays.
-    for line in text.split('\n') {
-        let begins = line.contains("-----BEGIN") && line.contains("PRIVATE KEY-----");
-        if begins {
-            lines.push(BLOT);
-        }
-        inside |= begins;
-        if !inside {
-            lines.push(line);
-        }
-        inside &= !(line.contains("-----END") && line.contains("PRIVATE KEY-----"));
-    }
-    lines.join("\n")
-}
-
 /// Tags by which a client or we ourselves speak to the model: inside somebody else's text they lose their brackets.
 fn defuse(text: &str) -> String {
     const TAGS: [&str; 8] = [
@@ -264,6 +125,7 @@ fn defuse(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::base64;
     use proptest::prelude::*;
 
     fn cleaned(bytes: &[u8]) -> String {

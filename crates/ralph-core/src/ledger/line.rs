@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
 use crate::id::Digest;
+use crate::ledger::event::Event;
 
 /// The version of the line's form that this build writes.
 pub const VERSION: u32 = 1;
@@ -112,7 +112,7 @@ pub fn read_alone(text: &str) -> Result<(Line, Digest), LineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ResetCause;
+    use crate::ledger::event::ResetCause;
     use proptest::prelude::*;
 
     fn chain(count: usize) -> (Vec<String>, Vec<Head>) {

@@ -6,7 +6,7 @@
 //! Promises: one pinned version; the client sees an empty environment plus a short list of variables, a home
 //! directory of its own and a key that is no key; every run ends at its time-out, with its whole process group.
 
-mod install;
+mod npm_install;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,9 +20,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use self::install::InstallError;
+pub use self::npm_install::InstallError;
 use crate::bounded;
-use crate::model::ScriptedModel;
+use crate::scripted_model::ScriptedModel;
 
 /// The one version the real-client tests speak of.
 pub const CLAUDE_CODE_VERSION: &str = "2.1.325";
@@ -48,7 +48,7 @@ impl Claude {
     /// `claude-code-VERSION` in `$RALPH_E2E_CACHE`, else `$XDG_CACHE_HOME/ralph-testkit`, else
     /// `$HOME/.cache/ralph-testkit`. Processes that need it at the same time install it once.
     pub fn installed() -> Result<Self, InstallError> {
-        install::installed().map(|program| Self { program })
+        npm_install::installed().map(|program| Self { program })
     }
 
     /// The client for the test `test`, or `None` when the real-client tests are switched off, which is said on stderr.

@@ -1,0 +1,31 @@
+//! `ralph schema`: of ralph.yaml and of the events; a test keeps both current.
+
+use super::Done;
+use crate::ui;
+
+const CONFIG_SCHEMA: &str = include_str!("../../../../schema/ralph.schema.json");
+const EVENT_SCHEMA: &str = include_str!("../../../../schema/event.schema.json");
+
+#[derive(clap::Args)]
+#[command(after_help = "Example, as the first line of ralph.yaml for editors that know YAML schemas:\n  \
+# yaml-language-server: $schema=./ralph.schema.json")]
+pub(super) struct Arguments {
+    /// Of what
+    #[arg(value_enum, default_value = "config")]
+    of: Of,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Of {
+    /// ralph.yaml
+    Config,
+    /// The events of the ledger, as `ralph log --json` shows them
+    Events,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    Ok(ui::print_whole(match arguments.of {
+        Of::Config => CONFIG_SCHEMA.as_bytes(),
+        Of::Events => EVENT_SCHEMA.as_bytes(),
+    }))
+}
