@@ -35,8 +35,8 @@ pub const ALL: [(&str, Probe); 7] = [
     ("user_config", user_config),
     ("ledger", ledger),
     ("marker", marker),
-    ("untrusted", untrusted),
-    ("export", export),
+    ("foreign_text", foreign_text_target),
+    ("state_file", state_file),
 ];
 
 /// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
@@ -148,7 +148,7 @@ pub fn marker(bytes: &[u8]) {
 }
 
 /// Any output becomes text that no terminal obeys, without the secrets, never longer than asked for.
-pub fn untrusted(bytes: &[u8]) {
+pub fn foreign_text_target(bytes: &[u8]) {
     const SECRET: &str = "s3cr3t/value+42";
     let secrets = Secrets::from_variables([("A_TOKEN", SECRET)]);
     let text = foreign_text::clean_for_agent(bytes, &secrets);
@@ -162,7 +162,7 @@ pub fn untrusted(bytes: &[u8]) {
 }
 
 /// Another tool's state file is read or refused; what was read can be written, read again and carried on from.
-pub fn export(bytes: &[u8]) {
+pub fn state_file(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let zones =
         [TimeZone::UTC, TimeZone::fixed(jiff::tz::offset(14)), TimeZone::fixed(jiff::tz::offset(-12))];

@@ -20,11 +20,11 @@
 //! (a group of their own is fine). A child of ours in another session therefore came out of a command.
 
 mod capture;
-mod family;
+mod descendants;
 #[cfg_attr(not(target_os = "linux"), path = "proc/other_unix.rs")]
 #[cfg_attr(target_os = "linux", path = "proc/linux.rs")]
 mod processes;
-mod stop;
+mod stop_request;
 mod supervisor;
 #[cfg(test)]
 mod tests;
@@ -36,9 +36,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 pub(crate) use capture::Captured;
-pub(crate) use family::sweep_all;
+pub(crate) use descendants::sweep_all;
 pub(crate) use processes::adopt_orphans;
-pub(crate) use stop::Stop;
+pub(crate) use stop_request::Stop;
 
 use capture::Recorder;
 use supervisor::Supervisor;

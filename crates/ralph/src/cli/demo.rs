@@ -223,9 +223,9 @@ fn show_held(answer: &Value) {
 fn where_to_go_next() {
     title("Where to go next");
     tell(
-        "In your own project: write a ralph.yaml with a `verify:` list, look at it with `ralph trust`, try it with",
+        "In your own project `ralph init` finds your gates, tries each once, asks, and wires Claude Code. Then",
     );
     tell(
-        "`ralph verify`, and let your client ask ralph: `ralph hook --help` shows the four lines for Claude Code.",
+        "`ralph verify` runs the gates at any time, and `ralph doctor` proves that the client really asks ralph.",
     );
 }

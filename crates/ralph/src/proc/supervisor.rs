@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::capture::Recording;
-use super::family::Family;
+use super::descendants::Family;
 use super::unix::{self, Exit};
 use super::{Ended, How, Job, processes};
 

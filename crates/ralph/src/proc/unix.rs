@@ -11,7 +11,7 @@ use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
 use super::Job;
-use super::family::MARK;
+use super::descendants::MARK;
 
 /// By its full path: what `sh` is must not depend on the `PATH` a project gives its gates.
 const SHELL: &str = "/bin/sh";

@@ -1,6 +1,0 @@
-#![no_main]
-
-#[path = "../src/probes.rs"]
-mod probes;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| probes::untrusted(bytes));
