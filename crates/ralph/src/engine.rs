@@ -391,6 +391,10 @@ impl Watch for Scribe<'_> {
         self.watch.started(gate);
     }
 
+    fn ended(&mut self, gate: &Gate) {
+        self.watch.ended(gate);
+    }
+
     fn finished(&mut self, report: &GateReport, receipt: Option<&Receipt>, findable: Findable) {
         if !report.reused() {
             self.write(Event::GateRan { report: report.clone(), receipt: receipt.cloned() }, findable);

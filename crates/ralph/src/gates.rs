@@ -78,6 +78,8 @@ pub(crate) trait Watch {
     /// The tree that is judged first.
     fn tree(&mut self, _tree: &Tree) {}
     fn started(&mut self, _gate: &Gate) {}
+    /// It has ended; what that means is known once the tree was read again.
+    fn ended(&mut self, _gate: &Gate) {}
     /// Called once the tree after the gate is known, so the receipt is there if there is one.
     fn finished(&mut self, _report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {}
     fn changed(&mut self, _files: &[String]) {}
@@ -236,7 +238,7 @@ impl<'a> Pass<'a> {
                     }
                     continue;
                 }
-                self.wait_for_one(&receiver);
+                self.wait_for_one(&receiver, watch);
                 if self.running == 0 {
                     self.read_tree_again(watch)?;
                 }
@@ -266,7 +268,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    fn wait_for_one(&mut self, receiver: &mpsc::Receiver<(usize, Ran)>) {
+    fn wait_for_one(&mut self, receiver: &mpsc::Receiver<(usize, Ran)>, watch: &mut dyn Watch) {
         let finished = loop {
             let Some(deadline) = self.run.deadline.filter(|_| !self.run.stop.asked()) else {
                 break receiver.recv().ok();
@@ -279,6 +281,7 @@ impl<'a> Pass<'a> {
         };
         let Some((at, ran)) = finished else { return };
         self.running -= 1;
+        watch.ended(&self.run.gates[at]);
         // An advisory gate never stands in anybody's way.
         let passed = ran.outcome == Outcome::Passed || self.run.gates[at].advisory;
         self.progress[at] = if passed { Progress::Passed } else { Progress::NotPassed };

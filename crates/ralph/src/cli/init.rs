@@ -187,6 +187,7 @@ impl Plan {
             fresh: true,
         };
         let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
+        drop(live);
         let Some(Evidence::Gates(seen)) = looked.facts.evidence else { return Ok(self) };
         let width = table::width(seen.reports.iter().map(|report| &report.gate));
         for report in seen.reports {

@@ -82,6 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         // A person looks: what `.gitignore` says now is what they know.
         place.remember_ignore_rules()?;
     }
+    drop(live);
     let result = Verified::from(&outcome.decision, &outcome.facts, subset);
     if arguments.json {
         ui::json(&result.json());

@@ -1,10 +1,14 @@
 //! A run of gates while it goes on: spinners with times on a terminal, plain lines elsewhere, nothing for scripts.
+//!
+//! The spinners are drawn by hand: it is a dozen lines, and the libraries for it bring in the maths library, whose loading
+//! every hook call would pay for.
 
-use std::collections::HashMap;
-use std::io::{self, IsTerminal as _};
-use std::time::Duration;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use ralph_core::duration;
 use ralph_core::gate::receipt::Receipt;
 use ralph_core::gate::{Gate, GateReport};
 use ralph_core::id::GateName;
@@ -15,7 +19,7 @@ use crate::gates::{Findable, Watch};
 pub(crate) enum Live {
     Quiet,
     Lines { width: usize },
-    Spinners { width: usize, bars: MultiProgress, running: HashMap<GateName, ProgressBar> },
+    Spinners(Spinners),
 }
 
 impl Live {
@@ -23,9 +27,7 @@ impl Live {
         let width = table::width(gates.iter().map(|gate| &gate.name));
         match () {
             () if quiet => Self::Quiet,
-            () if io::stderr().is_terminal() => {
-                Self::Spinners { width, bars: MultiProgress::new(), running: HashMap::new() }
-            }
+            () if io::stderr().is_terminal() => Self::Spinners(Spinners::start(width)),
             () => Self::Lines { width },
         }
     }
@@ -36,27 +38,20 @@ impl Watch for Live {
         match self {
             Self::Quiet => {}
             Self::Lines { .. } => remark(format_args!("  running `{}`", gate.name)),
-            Self::Spinners { width, bars, running } => {
-                let style = ProgressStyle::with_template("{spinner:.cyan} {msg}  {elapsed}");
-                let bar = bars.add(ProgressBar::new_spinner());
-                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-                bar.set_message(format!("{:width$}  running", gate.name.as_str(), width = *width));
-                bar.enable_steady_tick(Duration::from_millis(100));
-                running.insert(gate.name.clone(), bar);
-            }
+            Self::Spinners(spinners) => spinners.tell(News::Started(gate.name.clone())),
+        }
+    }
+
+    fn ended(&mut self, gate: &Gate) {
+        if let Self::Spinners(spinners) = self {
+            spinners.tell(News::Ended(gate.name.clone()));
         }
     }
 
     fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
-        match self {
-            Self::Quiet => {}
-            Self::Lines { width } => remark(table::line(report, *width)),
-            Self::Spinners { running, .. } => {
-                // The table at the end shows it again, with everything that is known then.
-                if let Some(bar) = running.remove(&report.gate) {
-                    bar.finish_and_clear();
-                }
-            }
+        // Where there are spinners, the table at the end shows it with everything that is known then.
+        if let Self::Lines { width } = self {
+            remark(table::line(report, *width));
         }
     }
 
@@ -65,9 +60,92 @@ impl Watch for Live {
         match self {
             Self::Quiet => {}
             Self::Lines { .. } => remark(line),
-            Self::Spinners { bars, .. } => {
-                let _terminal_gone = bars.println(line);
+            Self::Spinners(spinners) => spinners.tell(News::Line(line)),
+        }
+    }
+}
+
+/// A thread that redraws one line for each running gate, until it is dropped.
+pub(crate) struct Spinners {
+    news: Option<Sender<News>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum News {
+    Started(GateName),
+    Ended(GateName),
+    Line(String),
+}
+
+impl Spinners {
+    fn start(width: usize) -> Self {
+        let (news, inbox) = mpsc::channel();
+        let draw = move || {
+            let mut drawing = Drawing { width, running: Vec::new(), turn: 0, lines: 0 };
+            loop {
+                match inbox.recv_timeout(Duration::from_millis(100)) {
+                    Ok(news) => drawing.take(news),
+                    Err(RecvTimeoutError::Timeout) => drawing.turn += 1,
+                    Err(RecvTimeoutError::Disconnected) => return drawing.clear(),
+                }
+                drawing.draw();
+            }
+        };
+        // Without room for a thread there are no spinners, and the table comes all the same.
+        let thread = std::thread::Builder::new().spawn(draw).ok();
+        Self { news: Some(news), thread }
+    }
+
+    fn tell(&self, news: News) {
+        let _nobody_draws = self.news.as_ref().map(|sender| sender.send(news));
+    }
+}
+
+impl Drop for Spinners {
+    /// The last line is cleared before anything else is printed.
+    fn drop(&mut self) {
+        self.news = None;
+        let _it_only_draws = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Drawing {
+    width: usize,
+    running: Vec<(GateName, Instant)>,
+    turn: usize,
+    /// How many lines are on the screen.
+    lines: usize,
+}
+
+impl Drawing {
+    fn take(&mut self, news: News) {
+        match news {
+            News::Started(gate) => self.running.push((gate, Instant::now())),
+            News::Ended(gate) => self.running.retain(|(running, _)| *running != gate),
+            News::Line(line) => {
+                self.clear();
+                remark(line);
             }
         }
+    }
+
+    fn clear(&mut self) {
+        if self.lines > 0 {
+            // Up to the first of our lines, and everything below it away.
+            let _terminal_gone = write!(io::stderr(), "\x1b[{}A\r\x1b[J", self.lines);
+        }
+        self.lines = 0;
+    }
+
+    fn draw(&mut self) {
+        const WHEEL: [char; 8] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧'];
+        self.clear();
+        let wheel = WHEEL[self.turn % WHEEL.len()];
+        for (gate, since) in &self.running {
+            let (name, width) = (gate.as_str(), self.width);
+            let time = duration::show(Duration::from_secs(since.elapsed().as_secs().max(1)));
+            remark(format_args!("{} {name:width$}  running  {time}", paint(super::ODD, wheel)));
+        }
+        self.lines = self.running.len();
     }
 }
