@@ -663,8 +663,8 @@ fn a_root_within_a_larger_repository_sees_what_lies_below_it() {
 #[test]
 fn a_repository_that_ignores_the_root_has_no_say_in_it() {
     let home = Sandbox::git();
-    home.write(".gitignore", "*\n").write("projects/work/a", "1").write("projects/work/b", "1");
-    let root = home.path("projects/work");
+    home.write(".gitignore", "*\n").write("projects/app/a", "1").write("projects/app/b", "1");
+    let root = home.path("projects/app");
     assert_eq!(names(&TreeReader::new(&root).read().unwrap()), ["a", "b"]);
 }
 

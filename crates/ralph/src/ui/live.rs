@@ -1,4 +1,5 @@
-//! A run of gates while it goes on: spinners with times on a terminal, plain lines elsewhere, nothing for scripts.
+//! A run of gates while it goes on: spinners with times on a terminal, plain lines elsewhere, nothing for scripts. What
+//! became of each gate is in the table at the end, with everything that is known then.
 //!
 //! The spinners are drawn by hand: it is a dozen lines, and the libraries for it bring in the maths library, whose loading
 //! every hook call would pay for.
@@ -9,16 +10,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ralph_core::duration;
-use ralph_core::gate::receipt::Receipt;
-use ralph_core::gate::{Gate, GateReport};
+use ralph_core::gate::Gate;
 use ralph_core::id::GateName;
 
 use super::{FAINT, paint, remark, table};
-use crate::gates::{Findable, Watch};
+use crate::gates::Watch;
 
 pub(crate) enum Live {
     Quiet,
-    Lines { width: usize },
+    Lines,
     Spinners(Spinners),
 }
 
@@ -28,7 +28,7 @@ impl Live {
         match () {
             () if quiet => Self::Quiet,
             () if io::stderr().is_terminal() => Self::Spinners(Spinners::start(width)),
-            () => Self::Lines { width },
+            () => Self::Lines,
         }
     }
 }
@@ -37,7 +37,7 @@ impl Watch for Live {
     fn started(&mut self, gate: &Gate) {
         match self {
             Self::Quiet => {}
-            Self::Lines { .. } => remark(format_args!("  running `{}`", gate.name)),
+            Self::Lines => remark(format_args!("  running `{}`", gate.name)),
             Self::Spinners(spinners) => spinners.tell(News::Started(gate.name.clone())),
         }
     }
@@ -48,18 +48,11 @@ impl Watch for Live {
         }
     }
 
-    fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
-        // Where there are spinners, the table at the end shows it with everything that is known then.
-        if let Self::Lines { width } = self {
-            remark(table::line(report, *width));
-        }
-    }
-
     fn changed(&mut self, files: &[String]) {
         let line = paint(FAINT, format!("  the tree changed while gates ran: {}", files.join(", ")));
         match self {
             Self::Quiet => {}
-            Self::Lines { .. } => remark(line),
+            Self::Lines => remark(line),
             Self::Spinners(spinners) => spinners.tell(News::Line(line)),
         }
     }
