@@ -103,6 +103,7 @@ impl State {
             | Event::GateRan { .. }
             | Event::Waited { .. }
             | Event::LedgerMended { .. } => {}
+            Event::Looked { .. } => self.running = None,
             Event::RunStarted { pid, .. } => self.running = Some(*pid),
             Event::Interrupted { .. } => self.running = None,
             Event::Judged(judgement) => self.judged(at, judgement),

@@ -104,6 +104,8 @@ impl Case<'_> {
         self.home.create()?;
         let mut facts = self.facts(asked)?;
         facts.evidence = Some(self.gather(asked, watch)?);
+        let gates = self.in_force.config.gates.iter().map(|gate| gate.name.clone()).collect();
+        self.remember(&[Event::Looked { gates }])?;
         let before = State::default();
         Ok(Outcome { decision: decide(&before, &facts).decision, facts, before })
     }

@@ -83,7 +83,7 @@ impl Outcome {
                 )
             }
             Self::CouldNotStart { why } => format!("could not start: {why}"),
-            Self::DidNotFit => "did not fit before the hook's deadline".into(),
+            Self::DidNotFit => "was ended before it had finished".into(),
         }
     }
 }

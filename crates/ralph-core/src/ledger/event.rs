@@ -92,6 +92,10 @@ pub enum Event {
     Waited {
         what: String,
     },
+    /// Gates were run without judging anybody: some of them, or to see whether they work.
+    Looked {
+        gates: Vec<GateName>,
+    },
     /// The ledger's end was torn or its middle damaged; what could be read was kept, the rest put aside.
     LedgerMended {
         what: String,

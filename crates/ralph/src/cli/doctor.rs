@@ -16,6 +16,7 @@ use super::context::Place;
 use crate::definition::{Found, InForce};
 use crate::install::Timeouts;
 use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry};
+use crate::trust::AcceptedBy;
 use crate::ui::{self, BAD, FAINT, GOOD, paint};
 use crate::{clock, env, exit, files, ledger};
 
@@ -40,6 +41,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     examination.client();
     let wiring = examination.settings(&place);
     examination.gates(&found);
+    examination.acceptance(&place, &found);
+    examination.agents(&place, &found);
     if let Found::InForce(in_force) = &found {
         examination.timeouts(&wiring, in_force);
         examination.block_cap(&place, &wiring, in_force);
@@ -157,7 +160,7 @@ impl Examination {
                     self.wrong("gates", what, "mend the line; `ralph verify` draws it");
                 }
                 (None, Standing::Accepted) if in_force.config.has_gates() => {
-                    self.good("trust", format!("{} gates accepted", in_force.config.gates.len()));
+                    self.good("trust", format!("accepted; gates: {}", in_force.config.gates.len()));
                 }
                 (None, Standing::Accepted) => self.wrong(
                     "gates",
@@ -170,6 +173,39 @@ impl Examination {
                     "`ralph trust --show`, then `ralph trust` or put the file back",
                 ),
             },
+        }
+    }
+
+    /// What an agent accepted is shown until a person confirms it.
+    fn acceptance(&mut self, place: &Place, found: &Found) {
+        let Found::InForce(in_force) = found else { return };
+        let accepted = place.trust.accepted(&place.repo).iter();
+        let by =
+            accepted.rev().find(|acceptance| acceptance.sha256 == in_force.sha256).map(|found| &found.by);
+        if let Some(by @ AcceptedBy::AgentsShell { .. }) = by {
+            let what = format!("the gates were accepted by {by}, not by a person");
+            self.wrong(
+                "trust",
+                what,
+                "look at them with `ralph trust --show`, then `ralph trust` at a terminal",
+            );
+        }
+    }
+
+    /// Whether anybody whom the guard names is known here. A plugin may bring one, so it is no fault.
+    fn agents(&mut self, place: &Place, found: &Found) {
+        let Found::InForce(in_force) = found else { return };
+        let guard = &in_force.config.guard;
+        let held: Vec<String> =
+            claude::agents(&place.repo.root).into_iter().filter(|name| guard.holds_agent(name)).collect();
+        let names = guard.names().join(", ");
+        if held.is_empty() {
+            let what = format!(
+                "no agent in .claude/agents is called {names}; nobody is held unless a plugin brings one"
+            );
+            self.good("agents", what);
+        } else {
+            self.good("agents", format!("held: {}", held.join(", ")));
         }
     }
 
@@ -314,7 +350,11 @@ fn somebody_held(place: &Place, found: &Found) -> Option<String> {
         Found::Untrusted(_) | Found::Revoked | Found::Nothing => Guard::default(),
     };
     place.repo.config().ok().flatten()?;
-    Some(guard.names().first()?.replace(['*', '?'], ""))
+    if guard.holds_agent("check") {
+        return Some("check".into());
+    }
+    // A name that the first pattern fits.
+    Some(guard.names().first()?.replace(['*', '?'], "x"))
 }
 
 /// The recorded stop through the client's shell; what came back on stdout.

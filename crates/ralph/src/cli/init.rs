@@ -87,6 +87,8 @@ struct Plan {
     /// The config that will be in force.
     effective: Config,
     settings: Option<Settings>,
+    /// A sub-agent to be held is written too, where the project has none.
+    check_agent: bool,
 }
 
 struct NewConfig {
@@ -117,7 +119,10 @@ impl Plan {
             }
         };
         let settings = (!arguments.no_hooks).then(|| settings(place, arguments, &effective)).transpose()?;
-        Ok(Self { config, effective, settings })
+        let known = claude::agents(&place.repo.root);
+        let anybody = known.iter().any(|name| effective.guard.holds_agent(name));
+        let check_agent = settings.is_some() && !anybody && effective.guard.holds_agent("check");
+        Ok(Self { config, effective, settings, check_agent })
     }
 
     fn show(&self, place: &Place) {
@@ -144,6 +149,12 @@ impl Plan {
                     ui::say(format_args!("  $ {}", gate.run.trim_end().replace('\n', "\n    ")));
                 }
             }
+        }
+        if self.check_agent {
+            ui::say(format_args!("\n{} (new)", paint(STRONG, claude::CHECK_AGENT)));
+            ui::say(
+                "  a sub-agent `check` that sees work through; it is the one who is held. There was none here.",
+            );
         }
         if let Some(settings) = &self.settings {
             ui::say(format_args!("\n{}", paint(STRONG, settings.path)));
@@ -211,12 +222,23 @@ impl Plan {
             )?;
             ui::say(format_args!("{} ralph.yaml", paint(GOOD, "wrote")));
         }
+        if self.check_agent {
+            let (path, text) = (claude::CHECK_AGENT, claude::CHECK_AGENT_TEXT);
+            installed.write(&place.repo_home, &place.repo.root, path, text)?;
+            ui::say(format_args!("{} {path}", paint(GOOD, "wrote")));
+        }
         if let Some(settings) = &self.settings {
             installed.write(&place.repo_home, &place.repo.root, settings.path, &settings.text)?;
             ui::say(format_args!("{} {}", paint(GOOD, "wrote"), settings.path));
         }
         trust::accept_as_it_is(place)?;
         ui::say(format_args!("{} the gates as they are now (`ralph trust --show`)", paint(GOOD, "accepted")));
+        if self.effective.gates.is_empty() {
+            ui::say(paint(
+                ODD,
+                "\nThere is no gate yet: nothing can be verified until you name one in ralph.yaml.",
+            ));
+        }
         ui::say(
             "\nNext: `ralph verify` runs the gates, `ralph doctor` proves the wiring; then let a sub-agent `check` work.",
         );

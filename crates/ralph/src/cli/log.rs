@@ -105,6 +105,10 @@ fn sentence(event: &Event) -> String {
         Event::CannotTell { trouble, in_a_row, verdict } => {
             format!("{} ({in_a_row} in a row, {verdict}): {trouble}", paint(ODD, "cannot tell"))
         }
+        Event::Looked { gates } => {
+            let names = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ");
+            format!("looked at {names}, judging nobody")
+        }
         Event::Waited { what } => format!("waiting for {what}"),
         Event::LedgerMended { what } => paint(ODD, format!("the ledger was mended: {what}")),
     }

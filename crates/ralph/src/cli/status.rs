@@ -167,7 +167,7 @@ fn show_loops(loops: &[(LoopId, Reading)]) {
 fn standing(state: &State) -> String {
     let plain = state.subject == Some(Subject::Plain);
     match state.status {
-        Status::Fresh => paint(FAINT, "not begun"),
+        Status::Fresh => paint(FAINT, "not judged"),
         Status::Running if plain => paint(BAD, "not verified"),
         Status::Running if state.attempts == 0 => paint(ODD, "not judged yet"),
         Status::Running => paint(ODD, format!("held, {} of {}", state.attempts, most(state))),

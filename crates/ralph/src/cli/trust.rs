@@ -60,14 +60,23 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         None => {
             offered.show(&place, false);
             return Err(Failure::new(exit::NEEDS_PERSON, "nobody is there to ask; nothing was accepted")
-                .hint(format!("to accept exactly this content: ralph trust --hash {}", offered.sha256)));
+                .hint(match env::agent_shell() {
+                    Some(_) => "a person has to run `ralph trust` at a terminal".to_owned(),
+                    None => format!("to accept exactly this content: ralph trust --hash {}", offered.sha256),
+                }));
         }
     }
-    ui::say(format_args!(
-        "{} {}",
-        paint(GOOD, "Accepted."),
-        "These gates are in force now, whatever the file says later."
-    ));
+    let force = match who() {
+        AcceptedBy::PersonAtATerminal => "These gates are in force now, whatever the file says later.",
+        AcceptedBy::Script => {
+            "In force for agents that are not being held yet; for one that is, a person has to accept at a terminal."
+        }
+        AcceptedBy::AgentsShell { .. } => {
+            "Marked as accepted by an agent's shell: it counts for no stop of that session. A person should confirm it \
+             with `ralph trust` at a terminal."
+        }
+    };
+    ui::say(format_args!("{} {force}", paint(GOOD, "Accepted.")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,6 +99,15 @@ pub(super) fn is_accepted(place: &Place) -> Result<bool, Failure> {
 /// Accepts what lies here; for a command that has just written it and asked.
 pub(super) fn accept_as_it_is(place: &Place) -> Result<(), Failure> {
     Offered::of(place)?.accept(place)
+}
+
+/// Who is accepting, as far as it can be told.
+fn who() -> AcceptedBy {
+    match env::agent_shell() {
+        Some(client) => AcceptedBy::AgentsShell { client: client.to_owned(), session: env::agent_session() },
+        None if ui::somebody_is_there() => AcceptedBy::PersonAtATerminal,
+        None => AcceptedBy::Script,
+    }
 }
 
 /// What there is to accept.
@@ -178,13 +196,7 @@ impl Offered {
     }
 
     fn accept(&self, place: &Place) -> Result<(), Failure> {
-        let by = match env::agent_shell() {
-            Some(client) => {
-                AcceptedBy::AgentsShell { client: client.to_owned(), session: env::agent_session() }
-            }
-            None if ui::somebody_is_there() => AcceptedBy::PersonAtATerminal,
-            None => AcceptedBy::Script,
-        };
+        let by = who();
         let acceptance =
             Acceptance { sha256: self.sha256.clone(), layout: self.layout, at: clock::now(), by };
         place.remember_ignore_rules()?;

@@ -75,7 +75,11 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let mut live = Live::new(&in_force.config.gates, arguments.json);
     let judged = if subset { case.look(&asked, &mut live) } else { case.judge(&asked, &mut live) };
     let outcome = match judged {
-        Err(EngineError::Interrupted(signal)) => return Ok(exit::by_signal(signal)),
+        Err(EngineError::Interrupted(signal)) => {
+            drop(live);
+            ui::remark("Interrupted: the gates were ended with all their processes; nothing was verified.");
+            return Ok(exit::by_signal(signal));
+        }
         other => other?,
     };
     if ui::somebody_is_there() && env::agent_shell().is_none() {
@@ -99,8 +103,8 @@ fn accepted(place: &mut Place, json: bool) -> Result<Box<InForce>, Failure> {
             .hint("look at them with `ralph trust --show`, accept them with `ralph trust`")
     };
     match place.found()? {
-        Found::Nothing => Err(Failure::new(exit::USAGE, "there are no gates here: no ralph.yaml")
-            .hint("write a ralph.yaml with a `verify:` list, for example:\n\n  verify:\n    - npm test\n")),
+        Found::Nothing => Err(nothing_here()),
+        Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
         Found::Untrusted(_) | Found::Revoked if !json && ui::somebody_is_there() => {
             super::trust::show_and_ask(place)?;
             place.trust = crate::trust::Trust::load(&place.home)?;
@@ -125,6 +129,11 @@ fn accepted(place: &mut Place, json: bool) -> Result<Box<InForce>, Failure> {
             (None, Standing::Revoked) => Err(refused("trust in this repo was taken back; nothing was run")),
         },
     }
+}
+
+fn nothing_here() -> Failure {
+    Failure::new(exit::USAGE, "there are no gates here: no ralph.yaml")
+        .hint("`ralph init` finds them and writes it")
 }
 
 fn no_gates(place: &Place, in_force: &InForce) -> Failure {

@@ -12,6 +12,36 @@ use super::Timeouts;
 pub(crate) const LOCAL: &str = ".claude/settings.local.json";
 pub(crate) const SHARED: &str = ".claude/settings.json";
 
+/// Where the project's own sub-agents are.
+pub(crate) const CHECK_AGENT: &str = ".claude/agents/check.md";
+
+/// A sub-agent to be held, for projects that have none: it does nothing but see a piece of work through.
+pub(crate) const CHECK_AGENT_TEXT: &str = "---\n\
+name: check\n\
+description: Checks finished work and mends what fails. Use it after every change of the code, before saying that it is done.\n\
+---\n\
+\n\
+Look at what was changed and compare it with what was asked for. Run `ralph verify`; mend what fails, and run it again,\n\
+until it passes. You are held until the project's gates pass, so do not say done before. If a gate itself is wrong, say so\n\
+plainly instead of working around it. End with a short report of what you checked and what you mended.\n";
+
+/// The names of the project's own sub-agents, by their files.
+pub(crate) fn agents(root: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(root.join(".claude/agents")) else { return Vec::new() };
+    let name = |text: String, file: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("name:"));
+        line.map_or_else(|| file.trim_end_matches(".md").to_owned(), |name| name.trim().to_owned())
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let file = entry.file_name().into_string().ok().filter(|file| file.ends_with(".md"))?;
+            let text = crate::files::read_foreign(&entry.path()).ok().flatten()?;
+            Some(name(String::from_utf8_lossy(&text).into_owned(), file))
+        })
+        .collect()
+}
+
 /// The variable by which the client's own cap on holds in a row is set.
 pub(crate) const BLOCK_CAP: &str = "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP";
 
