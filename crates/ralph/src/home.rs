@@ -78,6 +78,10 @@ impl RepoHome {
         files::private_dir(&self.dir)
     }
 
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.dir.join("lock")
     }

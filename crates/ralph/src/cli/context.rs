@@ -59,6 +59,7 @@ impl Place {
     /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.
     pub(super) fn remember_ignore_rules(&self) -> Result<(), Failure> {
         self.repo_home.create()?;
+        files::sweep_temporary(self.repo_home.dir());
         let tree = TreeReader::new(&self.repo.root).cache(self.repo_home.tree_cache()).read()?;
         Ok(files::replace(&self.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
     }

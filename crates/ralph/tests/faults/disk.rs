@@ -45,7 +45,7 @@ fn is_loud_or_held(ran: &Ran) -> bool {
 fn law_9_a_full_disk_opens_loudly_and_verifies_nothing_it_cannot_write_down() {
     let mut sandbox = Sandbox::new();
     let small = sandbox.home().join("small");
-    let disk = SmallDisk::mount(&small, "96k");
+    let disk = SmallDisk::mount(&small, "192k");
     if disk.is_none() {
         note("mounting is not allowed here: a limit on file sizes stands in for the full disk");
         return a_limit_on_file_sizes(&Sandbox::gated(GATES));

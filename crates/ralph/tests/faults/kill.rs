@@ -10,7 +10,7 @@ use crate::support::Sandbox;
 
 #[test]
 fn law_9_a_hook_killed_at_any_time_loses_no_count() {
-    const SLOW: &str = "verify:\n  - sleep 0.05; test -e done\nbudget: {attempts: unlimited}\n";
+    const SLOW: &str = "verify:\n  - sleep 0.05; test -e done\nbudget: {attempts: 10000}\n";
     let sandbox = Sandbox::gated(SLOW);
     let home = sandbox.ralph_home();
     let (mut attempts, mut killed, mut seed) = (0, 0, 7u64);

@@ -49,7 +49,10 @@ fn held_once() -> Sandbox {
 }
 
 fn lock_file(sandbox: &Sandbox, name: &str) -> std::path::PathBuf {
-    let found = sandbox.remembered().into_iter().find(|path| path.ends_with(name)).expect("a lock");
+    let of_a_repo = |path: &String| path.starts_with("repos/") && path.ends_with(name);
+    let mut remembered = sandbox.remembered().into_iter();
+    let found =
+        remembered.find(|path| of_a_repo(path) || path == name.trim_start_matches('/')).expect("a lock");
     sandbox.ralph_home().join(found)
 }
 
