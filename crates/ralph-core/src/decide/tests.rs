@@ -302,14 +302,6 @@ fn law_7_a_tree_that_never_settles_holds_and_is_named() {
 }
 
 #[test]
-fn law_10_another_session_is_another_loop() {
-    // The program gives each session and agent a loop of its own; here: the loop remembers whose it is.
-    let mut check = Loop::default();
-    check.stop(&facts(failing()));
-    assert_eq!(check.state.session, Some(SessionId::new("s1")));
-}
-
-#[test]
 fn law_11_nothing_to_hold_leaves_no_trace() {
     let mut stop = facts(failing());
     stop.checks = Checks::Nothing;

@@ -10,6 +10,7 @@ mod doctor;
 mod gates;
 mod hook;
 mod init;
+mod laws;
 mod layouts;
 mod log;
 mod reset;
