@@ -179,14 +179,18 @@ fn sub_agent_stops(call: &HookCall, options: &Options, deadline: Instant) -> Res
     let Some(agent_type) = call.agent_type.as_deref().filter(|name| !name.is_empty()) else {
         return Ok(HookReply::Silent);
     };
+    let agent = bare_agent_name(agent_type);
     let home = Home::find()?;
-    let trust = Trust::load(&home)?;
+    let trust = Trust::read(&home)?;
+    if trust.names_nobody() && !Guard::default().holds_agent(agent) {
+        return Ok(HookReply::Silent);
+    }
+    let trust = trust.parse()?;
     let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
         return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
     };
     let Some(repo) = Repo::find(&start, &trust)? else { return Ok(HookReply::Silent) };
-    let stop =
-        SubAgentStop { call, agent: bare_agent_name(agent_type), home: &home, repo: &repo, trust: &trust };
+    let stop = SubAgentStop { call, agent, home: &home, repo: &repo, trust: &trust };
     if stop.is_surely_nobodys() {
         return Ok(HookReply::Silent);
     }
@@ -244,7 +248,7 @@ impl SubAgentStop<'_> {
     /// The state of this agent's loop while it is being held.
     fn held_already(&self) -> io::Result<Option<State>> {
         let Some(session) = &self.call.session else { return Ok(None) };
-        let state = ledger::read(&self.repo_home().loop_dir(&self.loop_id(session)))?.state;
+        let state = ledger::state(&self.repo_home().loop_dir(&self.loop_id(session)))?;
         Ok(Some(state).filter(|state| state.status == Status::Running))
     }
 

@@ -243,6 +243,20 @@ pub(crate) fn read(dir: &Path) -> io::Result<Reading> {
     Ok(Reading::of(&text))
 }
 
+/// The state of a loop without changing anything: what the snapshot knows, and what was written since.
+pub(crate) fn state(dir: &Path) -> io::Result<State> {
+    let file = match File::open(dir.join(LEDGER)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    match snapshot(dir).filter(|snapshot| snapshot.length <= length) {
+        Some(snapshot) => Ok(Reading::after(snapshot, &file, length)?.state),
+        None => Ok(read(dir)?.state),
+    }
+}
+
 /// One line at a known place; its own hash is checked.
 pub(crate) fn read_line_at(dir: &Path, offset: u64) -> Option<Line> {
     /// No event of ours comes near this.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ralph_core::config::Guard;
 use ralph_core::id::{Digest, SessionId};
 use ralph_core::layout::Layout;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub(crate) struct Acceptance {
     pub(crate) layout: Layout,
     pub(crate) at: Timestamp,
     pub(crate) by: AcceptedBy,
+    /// Whom the definition names to be held, where it names anybody: a look at this file then tells that nobody else is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guard: Option<Guard>,
 }
 
 /// Who accepted, as far as it can be told.
@@ -65,14 +69,38 @@ impl std::fmt::Display for AcceptedBy {
     }
 }
 
+/// `trust.json` as bytes.
+pub(crate) struct TrustText {
+    path: PathBuf,
+    text: Option<Vec<u8>>,
+}
+
+impl TrustText {
+    /// Whether no definition that was ever accepted, in any repo, names anybody to be held: then the default holds.
+    pub(crate) fn names_nobody(&self) -> bool {
+        let text = self.text.as_deref().unwrap_or_default();
+        !text.windows(7).any(|window| window == b"\"guard\"")
+    }
+
+    pub(crate) fn parse(self) -> io::Result<Trust> {
+        let Some(text) = self.text else { return Ok(Trust::default()) };
+        serde_json::from_slice(&text).map_err(|error| {
+            let what = format!("{} cannot be read: {error}", self.path.display());
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })
+    }
+}
+
 impl Trust {
     /// What was accepted so far. No file: nothing. A file that cannot be read is an error, never "nothing".
     pub(crate) fn load(home: &Home) -> io::Result<Self> {
+        Self::read(home)?.parse()
+    }
+
+    /// The file's text, before anybody takes the trouble to understand it.
+    pub(crate) fn read(home: &Home) -> io::Result<TrustText> {
         let path = home.trust_file();
-        let Some(text) = files::read_if_there(&path)? else { return Ok(Self::default()) };
-        serde_json::from_slice(&text).map_err(|error| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{} cannot be read: {error}", path.display()))
-        })
+        Ok(TrustText { text: files::read_if_there(&path)?, path })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ralph_core::config::Config;
+use ralph_core::config::{Config, Guard};
 use ralph_core::duration;
 use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
@@ -197,8 +197,13 @@ impl Offered {
 
     fn accept(&self, place: &Place) -> Result<(), Failure> {
         let by = who();
-        let acceptance =
-            Acceptance { sha256: self.sha256.clone(), layout: self.layout, at: clock::now(), by };
+        let acceptance = Acceptance {
+            sha256: self.sha256.clone(),
+            layout: self.layout,
+            at: clock::now(),
+            by,
+            guard: (self.config.guard != Guard::default()).then(|| self.config.guard.clone()),
+        };
         place.remember_ignore_rules()?;
         Ok(Trust::accept(&place.home, &place.repo, &self.text, acceptance)?)
     }
