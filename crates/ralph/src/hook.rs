@@ -30,7 +30,7 @@ use crate::repo::{Repo, Task};
 use crate::session_notices;
 use crate::tree::Tree;
 use crate::trust::{Acceptance, AcceptedBy, Trust};
-use crate::{clock, env, files, ledger};
+use crate::{clock, env, ledger};
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -206,23 +206,18 @@ struct SubAgentStop<'a> {
 }
 
 impl SubAgentStop<'_> {
-    /// Tells without parsing anything that this agent is not held: no accepted definition and no file speaks of a guard,
-    /// so the default holds, and it does not name this agent.
+    /// Tells without parsing a config that this agent is not held: no definition that was ever accepted names it, and the
+    /// file as it is speaks of nobody.
     fn is_surely_nobodys(&self) -> bool {
-        if Guard::default().holds_agent(self.agent) {
+        if Guard::default().holds_agent(self.agent) || self.trust.ever_named(self.repo, self.agent) {
             return false;
         }
-        // What cannot be read might.
-        let speaks_of_guard = |text: io::Result<Option<Vec<u8>>>| match text {
-            Ok(text) => text.unwrap_or_default().windows(5).any(|window| window == b"guard"),
-            Err(_) => true,
-        };
-        let accepted = self.trust.accepted(self.repo);
-        let mut texts = accepted
-            .iter()
-            .map(|acceptance| files::read_if_there(&self.home.definition_file(&acceptance.sha256)));
-        let file = self.repo.config().map(|file| file.map(|file| file.text));
-        !(texts.any(speaks_of_guard) || speaks_of_guard(file))
+        match self.repo.config() {
+            Ok(Some(file)) => !file.text.windows(5).any(|window| window == b"guard"),
+            Ok(None) => true,
+            // What cannot be read might.
+            Err(_) => false,
+        }
     }
 
     fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {

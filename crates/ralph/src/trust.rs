@@ -32,6 +32,20 @@ struct TrustedRepo {
     accepted: Vec<Acceptance>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     revoked: Vec<Timestamp>,
+    /// Whom definitions named that were accepted once: taking trust back frees nobody who is being held.
+    #[serde(default, rename = "guard", skip_serializing_if = "Vec::is_empty")]
+    named_before: Vec<Guard>,
+}
+
+impl TrustedRepo {
+    /// Takes acceptances back, remembering whom they named.
+    fn take_back(&mut self, which: impl Fn(&Acceptance) -> bool, now: Timestamp) {
+        let taken = self.accepted.extract_if(.., |acceptance| which(acceptance));
+        self.named_before.extend(taken.filter_map(|acceptance| acceptance.guard));
+        if self.accepted.is_empty() {
+            self.revoked.push(now);
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +136,13 @@ impl Trust {
         self.of(repo).map_or(&[], |repo| &repo.accepted)
     }
 
+    /// Whether a definition that was ever accepted for this repo names that agent.
+    pub(crate) fn ever_named(&self, repo: &Repo, agent: &str) -> bool {
+        let Some(known) = self.of(repo) else { return false };
+        let now = known.accepted.iter().filter_map(|acceptance| acceptance.guard.as_ref());
+        now.chain(&known.named_before).any(|guard| guard.holds_agent(agent))
+    }
+
     /// When everything accepted was taken back, if it was.
     pub(crate) fn revoked_at(&self, repo: &Repo) -> Option<Timestamp> {
         self.of(repo).filter(|repo| repo.accepted.is_empty()).and_then(|repo| repo.revoked.last().copied())
@@ -150,8 +171,7 @@ impl Trust {
                 .iter_mut()
                 .filter(|(key, known)| **key == repo.trust_key || known.root == repo.root);
             for (_, known) in known {
-                known.accepted.clear();
-                known.revoked.push(now);
+                known.take_back(|_| true, now);
             }
         })
     }
@@ -160,10 +180,7 @@ impl Trust {
     pub(crate) fn forget(home: &Home, repo: &Repo, sha256: &Digest, now: Timestamp) -> io::Result<()> {
         Self::change(home, |trust| {
             let Some(repo) = trust.repos.get_mut(&repo.trust_key) else { return };
-            repo.accepted.retain(|acceptance| acceptance.sha256 != *sha256);
-            if repo.accepted.is_empty() {
-                repo.revoked.push(now);
-            }
+            repo.take_back(|acceptance| acceptance.sha256 == *sha256, now);
         })
     }
 

@@ -198,6 +198,16 @@ fn taking_the_task_away_frees_nobody_who_is_held_for_it() {
 }
 
 #[test]
+fn taking_trust_back_frees_nobody_whom_a_guard_of_its_own_held() {
+    let sandbox = Sandbox::gated("verify: ['false']\nguard: [reviewer]\n");
+    sandbox.stop("reviewer").answer().held();
+    sandbox.ralph(&["trust", "--revoke"]).success();
+    sandbox.file("ralph.yaml", "verify: ['false']\n");
+    sandbox.stop("reviewer").answer().held();
+    sandbox.stop("worker").answer().silent();
+}
+
+#[test]
 fn a_gate_that_kills_the_hook_is_told_at_the_next_event() {
     let sandbox = Sandbox::gated(&verify_list(&["kill -9 $(ps -o ppid= -p $$)"]));
     let output = sandbox.stop("check").spawn().wait_with_output().expect("an end");
