@@ -112,8 +112,8 @@ pub(crate) fn run(job: &Job<'_>, stop: &Stop) -> Ended {
 
 /// Whether a process of that number is there; a number that means nothing counts as one that is.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    rustix::process::Pid::from_raw(pid)
-        .is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+    let named = if pid > 0 { rustix::process::Pid::from_raw(pid) } else { None };
+    named.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 fn not_begun(how: How, begun: Instant, recorder: Recorder) -> Ended {

@@ -189,5 +189,6 @@ fn of(pid: Pid, what: &str) -> String {
 }
 
 fn parse_pid(text: &str) -> Option<Pid> {
-    Pid::from_raw(text.parse().ok()?)
+    // A process on its way out may show -1 where its session was.
+    Pid::from_raw(text.parse().ok().filter(|pid| *pid > 0)?)
 }
