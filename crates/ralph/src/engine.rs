@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use ralph_core::budget::Limits;
 use ralph_core::completion_marker as marker;
 use ralph_core::decide::{Decision, decide};
-use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, Standing};
+use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts};
 use ralph_core::gate::receipt::Receipt;
 use ralph_core::gate::{Gate, GateReport};
 use ralph_core::id::{LoopId, SessionId, TreeHash};
@@ -40,7 +40,6 @@ pub(crate) struct Case<'a> {
     pub(crate) home: &'a RepoHome,
     pub(crate) settings: &'a Settings,
     pub(crate) in_force: &'a InForce,
-    pub(crate) standing: Standing,
     pub(crate) loop_id: LoopId,
     pub(crate) subject: Subject,
     pub(crate) session: Option<SessionId>,
@@ -122,7 +121,7 @@ impl Case<'_> {
             preset: self.preset,
             limits: self.limits.clone(),
             definition: self.in_force.sha256.clone(),
-            standing: self.standing.clone(),
+            standing: self.in_force.standing.clone(),
             checks: self.checks(),
             export,
             evidence: None,

@@ -373,7 +373,6 @@ impl SubAgentStop<'_> {
             home,
             settings,
             in_force,
-            standing: in_force.standing.clone(),
             loop_id: self.loop_id(session),
             subject: Subject::SubAgent { name: self.agent.to_owned(), id },
             session: Some(session.clone()),

@@ -177,7 +177,6 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
         home: &place.repo_home,
         settings: &place.settings,
         in_force,
-        standing: in_force.standing.clone(),
         loop_id: LoopId::new("verify"),
         subject: Subject::Plain,
         session: None,
