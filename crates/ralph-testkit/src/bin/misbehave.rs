@@ -167,15 +167,23 @@ fn leave_behind(voice: Voice) -> Outcome {
 /// Exiting before the child has left our group would make the fault a matter of luck: a kill of the group might
 /// still find it.
 fn wait_for_own_session(child: &Child) -> Result<(), Trouble> {
-    let pid = Pid::from_child(child);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while rustix::process::getsid(Some(pid))? != pid {
+    while session_of(child.id())? != i64::from(child.id()) {
         if Instant::now() > deadline {
             return Err(Trouble::Failed("the child did not make its own session in 10 seconds".into()));
         }
         thread::sleep(Duration::from_millis(2));
     }
     Ok(())
+}
+
+/// Read from `/proc` and not asked of `getsid`: in a container the session a child is born into may have its leader
+/// outside, its number is then 0, and that is no `Pid`.
+fn session_of(pid: u32) -> Result<i64, Trouble> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let session = after_name.split(' ').nth(3).and_then(|number| number.parse().ok());
+    session.ok_or_else(|| Trouble::Failed(format!("/proc/{pid}/stat names no session: {stat}")))
 }
 
 fn leave_behind_twice_removed() -> Outcome {
