@@ -21,6 +21,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 const USAGE: &str = "\
@@ -197,11 +198,12 @@ fn leave_behind_twice_removed() -> Outcome {
 }
 
 fn in_own_session(words: &[&str]) -> Outcome {
-    if rustix::process::getpid() != rustix::process::getpgrp() {
-        rustix::process::setsid()?;
-        return obey(words);
+    match rustix::process::setsid() {
+        Ok(_) => return obey(words),
+        // The leader of a process group may not make a session, its child may.
+        Err(Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
     }
-    // The leader of a process group may not make a session, its child may.
     let status = Command::new(env::current_exe()?).arg("detached").args(words).status()?;
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(code) => Ok(ExitCode::from(code)),
