@@ -19,24 +19,30 @@ use ralph_core::id::{AgentId, Digest};
 use ralph_core::layout::{self, Layout};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head};
+use ralph_core::loop_file::LoopFile;
+use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::secrets::Secrets;
 use ralph_core::state::State;
 use ralph_core::state_file::Exported;
+use ralph_core::task_list::TaskList;
 use ralph_core::wire::{HookReply, claude};
-use ralph_core::{completion_marker as marker, duration, feedback, preset};
+use ralph_core::{agent_report, completion_marker as marker, duration, feedback, preset};
 use serde_json::Value;
 
 pub type Probe = fn(&[u8]);
 
 /// Every probe under the name of its target.
-pub const ALL: [(&str, Probe); 7] = [
+pub const ALL: [(&str, Probe); 10] = [
     ("hook_payload", hook_payload),
     ("config", config),
     ("user_config", user_config),
     ("ledger", ledger),
     ("marker", marker),
+    ("promise", promise),
+    ("task_list", task_list),
     ("foreign_text", foreign_text_target),
     ("state_file", state_file),
+    ("loop_file", loop_file),
 ];
 
 /// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
@@ -49,7 +55,9 @@ pub fn hook_payload(bytes: &[u8]) {
         HookReply::Tell { person: None, agent: Some(text.clone()) },
         HookReply::Tell { person: person.clone(), agent: None },
         HookReply::Tell { person, agent: Some(text.clone()) },
-        HookReply::Block { reason: text.clone(), detail: text },
+        HookReply::Answer { person: text.clone() },
+        HookReply::Deny { reason: text.clone() },
+        HookReply::Block { reason: text.clone(), detail: text.clone(), person: Some(text) },
     ];
     for reply in replies {
         let answer = claude::render(&reply, &call.event);
@@ -125,8 +133,11 @@ pub fn ledger(bytes: &[u8]) {
         assert_eq!(read.seq, head.seq + 1);
         head = Head { seq: read.seq, hash: read.hash };
     }
-    let (text, next) =
-        ledger_line::write(&head, Timestamp::UNIX_EPOCH, &Event::Waited { what: "next".into() });
+    let (text, next) = ledger_line::write(
+        &head,
+        Timestamp::UNIX_EPOCH,
+        &Event::Waited { what: "next".into(), entries: Vec::new() },
+    );
     let read = ledger_line::read(&head, &text).expect("our own line");
     assert_eq!((read.seq, read.hash), (next.seq, next.hash));
     // What is remembered can be judged on, whatever it is.
@@ -145,6 +156,49 @@ pub fn marker(bytes: &[u8]) {
     for stated in expected.iter().filter(|name| !missing.contains(name)) {
         assert!(message.contains(stated.as_str()) || message.contains(marker::ALL_CHECKS));
     }
+}
+
+/// A promise, a line of dashes, a message: what gives it holds it, and what is quoted never gives it.
+pub fn promise(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (asked, message) = text.split_once("\n---\n").unwrap_or(("DONE", &text));
+    let quoted = quoted(message);
+    assert_eq!(agent_report::read(&quoted), None);
+    let _report = agent_report::read(message);
+    let Some(promise) = Promise::new(asked) else { return };
+    assert_eq!(promise::look(&promise, &promise.tag()), PromiseSeen::Given);
+    assert_ne!(promise::look(&promise, &quoted), PromiseSeen::Given);
+    match promise::look(&promise, message) {
+        PromiseSeen::Given => {
+            let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("<promise>") && words.contains(promise.as_str()));
+        }
+        PromiseSeen::NearMiss(miss) => {
+            let told = promise::explain(&miss, &promise);
+            assert_ne!(promise::look(&promise, &told), PromiseSeen::Given, "{told}");
+        }
+        PromiseSeen::Absent => {}
+    }
+}
+
+/// Any text is a list: each task has a line and a phase of its own, and there is a next one while one is open.
+pub fn task_list(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let list = TaskList::parse(&text);
+    assert_eq!(list.open().count(), list.total() - list.done());
+    assert_eq!(list.next().is_some(), list.done() < list.total());
+    assert_eq!(list.is_complete(), list.total() > 0 && list.next().is_none());
+    assert!(list.tasks.windows(2).all(|pair| pair[0].line < pair[1].line && pair[0].phase <= pair[1].phase));
+    let lines = text.lines().count();
+    for task in &list.tasks {
+        assert!(task.line >= 1 && task.line <= lines);
+        assert_eq!(task.phase.is_some(), list.phase_of(task).is_some());
+    }
+    assert_eq!(TaskList::parse(&quoted(&text)), TaskList::default());
+}
+
+fn quoted(text: &str) -> String {
+    text.lines().map(|line| format!("> {line}\n")).collect()
 }
 
 /// Any output becomes text that no terminal obeys, without the secrets, never longer than asked for.
@@ -182,6 +236,14 @@ pub fn state_file(bytes: &[u8]) {
     }
 }
 
+/// The official plugin's loop is read or refused; what was read is written so that it is read again as the same.
+pub fn loop_file(bytes: &[u8]) {
+    let Some(found) = LoopFile::parse(&String::from_utf8_lossy(bytes)) else { return };
+    let text = found.render();
+    assert_eq!(LoopFile::parse(&text).as_ref(), Some(&found), "{text}");
+    assert_ne!(found.completion_promise.as_deref(), Some(""));
+}
+
 fn missing_marker() -> Evidence {
     Evidence::Markers { missing: vec!["A_FINISH".into()] }
 }
@@ -207,6 +269,7 @@ fn facts(export: ExportSeen) -> Facts {
         standing: Standing::Accepted,
         checks: Checks::Markers,
         export,
+        session_stop: None,
         evidence: None,
     }
 }

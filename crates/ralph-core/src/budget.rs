@@ -57,6 +57,7 @@ pub struct Budget {
     pub on_exhausted: Option<OnExhausted>,
     pub clock: Option<Option<Duration>>,
     pub stale_after: Option<Option<Duration>>,
+    pub agent_calls: Option<Option<u32>>,
 }
 
 impl Budget {
@@ -70,6 +71,7 @@ impl Budget {
             on_exhausted: raw.on_exhausted,
             clock: raw.clock.as_ref().map(|scalar| clock(scalar, place)).transpose()?,
             stale_after: raw.stale_after.as_ref().map(|scalar| clock(scalar, place)).transpose()?,
+            agent_calls: None,
         })
     }
 }
@@ -161,6 +163,9 @@ pub struct Limits {
     /// Equal stops in a row: what bounds a loop without a number of attempts.
     #[serde(default = "not_looked_at")]
     pub no_progress: Sourced<Option<u32>>,
+    /// Calls of other agents, whatever their role.
+    #[serde(default = "not_looked_at")]
+    pub agent_calls: Sourced<Option<u32>>,
 }
 
 fn not_looked_at() -> Sourced<Option<u32>> {
@@ -179,6 +184,7 @@ impl Limits {
             clock: Sourced::default(clocks.clock),
             stale_after: Sourced::default(clocks.stale_after),
             no_progress: Sourced::default(preset.no_progress),
+            agent_calls: Sourced::default(preset.agent_calls),
         }
     }
 
@@ -193,6 +199,7 @@ impl Limits {
             on_exhausted: self.on_exhausted.over(budget.on_exhausted, origin),
             clock: self.clock.over(budget.clock, origin),
             stale_after: self.stale_after.over(budget.stale_after, origin),
+            agent_calls: self.agent_calls.over(budget.agent_calls, origin),
         }
     }
 }

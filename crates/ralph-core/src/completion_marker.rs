@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::prose;
+
 /// One marker that stands for all of them.
 pub const ALL_CHECKS: &str = "ALL_CHECKS_FINISH";
 
@@ -33,40 +35,17 @@ pub fn missing(expected: &[String], message: &str) -> Vec<String> {
     expected.iter().filter(|marker| !stated.contains(&marker.as_str())).cloned().collect()
 }
 
-/// Lines that are a statement of their own, outside code blocks and quotes: the bare text of a line or of a list item,
-/// without emphasis.
+/// Lines that are a statement of their own, outside code and quotes: the bare text of a line or of a list item, without
+/// emphasis.
 fn statements(message: &str) -> impl Iterator<Item = &str> {
-    let mut fence: Option<&str> = None;
-    message.lines().filter_map(move |line| {
-        let trimmed = line.trim();
-        if let Some(mark) = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark)) {
-            match fence {
-                None => fence = Some(mark),
-                Some(open) if open == mark => fence = None,
-                Some(_) => {}
-            }
-            return None;
-        }
-        let indented_code = line.starts_with("    ") || line.starts_with('\t');
-        if fence.is_some() || indented_code || trimmed.starts_with('>') {
-            return None;
-        }
-        Some(bare(trimmed))
-    })
+    prose::own_words(message).map(bare)
 }
 
 fn bare(line: &str) -> &str {
-    let item = ["- [x] ", "- [X] ", "- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark));
-    let item = item.or_else(|| numbered_item(line)).unwrap_or(line).trim();
+    let line = line.trim();
+    let item = prose::list_item(line).unwrap_or(line);
+    let item = ["[x] ", "[X] "].iter().find_map(|ticked| item.strip_prefix(ticked)).unwrap_or(item).trim();
     item.trim_start_matches("**").trim_end_matches("**").trim_matches('`')
-}
-
-fn numbered_item(line: &str) -> Option<&str> {
-    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    if rest.len() == line.len() {
-        return None;
-    }
-    rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))
 }
 
 #[cfg(test)]

@@ -79,6 +79,12 @@ impl Config {
         Ok(Self { enabled: raw.enabled.unwrap_or(true), gates, guard, budget })
     }
 
+    /// The gates that hold somebody.
+    pub fn required_gates(&self) -> Vec<GateName> {
+        let required = self.gates.iter().filter(|gate| self.enabled && !gate.advisory);
+        required.map(|gate| gate.name.clone()).collect()
+    }
+
     /// Whether anything in this config could run.
     pub fn has_gates(&self) -> bool {
         self.enabled && !self.gates.is_empty()
@@ -172,16 +178,43 @@ fn plan_problem(error: &PlanError, gates: &[Gate], places: &[problem::Place]) ->
     places[at].problem(error.to_string(), hint)
 }
 
-/// Who is held: sub-agents by name or glob.
+/// Who is held: sub-agents by name or glob, and the session itself. Stored as the words of the config.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Guard(Vec<String>);
+#[serde(from = "Vec<String>", into = "Vec<String>")]
+pub struct Guard {
+    agents: Vec<String>,
+    session: bool,
+}
+
+/// The word for the session itself.
+const SESSION: &str = "session";
 
 /// Words that will mean somebody else than a sub-agent of that name.
-const RESERVED: [&str; 3] = ["session", "teammates", "tasks"];
+const RESERVED: [&str; 2] = ["teammates", "tasks"];
+
+/// What makes a reserved word the name of a sub-agent.
+const AGENT: &str = "agent:";
+
+impl From<Vec<String>> for Guard {
+    fn from(words: Vec<String>) -> Self {
+        let session = words.iter().any(|word| word == SESSION);
+        let agent = |word: String| word.strip_prefix(AGENT).map_or(word.clone(), str::to_owned);
+        Self { agents: words.into_iter().filter(|word| word != SESSION).map(agent).collect(), session }
+    }
+}
+
+impl From<Guard> for Vec<String> {
+    fn from(guard: Guard) -> Self {
+        let is_word = |name: &String| name == SESSION || RESERVED.contains(&name.as_str());
+        let agent = |name: String| if is_word(&name) { format!("{AGENT}{name}") } else { name };
+        let agents = guard.agents.into_iter().map(agent);
+        agents.chain(guard.session.then(|| SESSION.to_owned())).collect()
+    }
+}
 
 impl Guard {
     fn new(names: Vec<Spanned<String>>) -> Result<Self, Problem> {
-        let mut agents = Vec::with_capacity(names.len());
+        let mut words = Vec::with_capacity(names.len());
         for entry in names {
             let place = problem::Place::of(&entry);
             let name = entry.value;
@@ -196,25 +229,36 @@ impl Guard {
             }
             check_glob(&name)
                 .map_err(|error| place.problem(format!("`guard`: {error}"), "write it like `check*`"))?;
-            agents.push(name.strip_prefix("agent:").map_or(name.clone(), str::to_owned));
+            words.push(name);
         }
-        Ok(Self(agents))
+        Ok(words.into())
+    }
+
+    /// Whether every stop of a session that changed the tree is judged.
+    pub fn holds_session(&self) -> bool {
+        self.session
     }
 
     /// Whether a sub-agent of that name is held. A plugin's agent arrives as `plugin:check`: the prefix is stripped.
     pub fn holds_agent(&self, agent_type: &str) -> bool {
         let bare = bare_agent_name(agent_type);
-        self.0.iter().any(|pattern| pattern == bare || glob_matches(pattern, bare))
+        self.agents.iter().any(|pattern| pattern == bare || glob_matches(pattern, bare))
     }
 
-    pub fn names(&self) -> &[String] {
-        &self.0
+    /// The sub-agents that are held, as names and globs.
+    pub fn agents(&self) -> &[String] {
+        &self.agents
+    }
+
+    /// The words of the config.
+    pub fn names(&self) -> Vec<String> {
+        self.clone().into()
     }
 }
 
 impl Default for Guard {
     fn default() -> Self {
-        Self(vec!["check".into()])
+        Self { agents: vec!["check".into()], session: false }
     }
 }
 

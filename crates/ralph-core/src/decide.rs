@@ -6,10 +6,11 @@
 use jiff::Timestamp;
 
 use crate::budget::{Attempts, OnExhausted};
-use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, Standing};
+use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen};
 use crate::gate::{Answer, GateReport, Outcome};
 use crate::id::{Digest, GateName, TreeHash};
-use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, ResetCause};
+use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause};
+use crate::promise::PromiseSeen;
 use crate::state::{State, Status};
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
@@ -38,12 +39,15 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     Paused,
+    /// The loop is over; nobody begins it again but a person.
+    Over,
     NothingToHold,
 }
 
 pub fn decide(state: &State, facts: &Facts) -> Step {
     let ignored = match (state.status, facts.checks) {
-        (Status::Paused, _) => Some(Ignored::Paused),
+        (Status::Paused, _) if !begins_anew(state, facts) => Some(Ignored::Paused),
+        (Status::Ended { .. }, _) if state.goal.is_some() => Some(Ignored::Over),
         (_, Checks::Nothing) => Some(Ignored::NothingToHold),
         _ => None,
     };
@@ -55,6 +59,19 @@ pub fn decide(state: &State, facts: &Facts) -> Step {
     let decision = stop.judge();
     Step { events: stop.events, decision }
 }
+
+/// Whether the person asked for something new since errors or a limit paused it. What the person paused stays so.
+fn begins_anew(state: &State, facts: &Facts) -> bool {
+    let by_itself = matches!(state.paused, Some(PauseCause::Errors | PauseCause::Limit { .. }));
+    state.goal.is_none() && by_itself && is_new_prompt(state, facts)
+}
+
+fn is_new_prompt(state: &State, facts: &Facts) -> bool {
+    facts.session_stop.as_ref().is_some_and(|stop| stop.prompt.is_some() && stop.prompt != state.prompt)
+}
+
+/// How many stops one and the same entry of background work excuses.
+const MOST_EXCUSES: u32 = 3;
 
 /// How often another task starts the count of one and the same held agent again.
 const MOST_TASKS: u32 = 3;
@@ -91,6 +108,8 @@ impl Stop<'_> {
             preset: facts.preset.to_owned(),
             definition: facts.definition.clone(),
             limits: facts.limits.clone(),
+            goal: None,
+            prompt: facts.session_stop.as_ref().and_then(|stop| stop.prompt.clone()),
         });
         if let ExportFile::Foreign(found) = &facts.export.file
             && found.task == facts.task
@@ -101,6 +120,11 @@ impl Stop<'_> {
     }
 
     fn restart_if_due(&mut self) {
+        if is_new_prompt(&self.state, self.facts) && self.state.goal.is_none() {
+            let prompt = self.facts.session_stop.as_ref().and_then(|stop| stop.prompt.clone());
+            self.remember(Event::Reset { why: ResetCause::NewPrompt { prompt } });
+            return;
+        }
         // Every other task has a count of its own; who only says so over and over has not.
         if self.state.task != self.facts.task && self.state.task_resets < MOST_TASKS {
             let (from, to) = (self.state.task.clone(), self.facts.task.clone());
@@ -150,12 +174,10 @@ impl Stop<'_> {
             return self.failed(Reason::DefinitionRevoked, None, Vec::new());
         }
         match &self.facts.evidence {
-            None => Decision::Gather,
+            None => self.wait_for_background().unwrap_or(Decision::Gather),
             Some(Evidence::Trouble(trouble)) => self.cannot_tell(trouble.clone()),
-            Some(Evidence::NotYet { what }) => {
-                self.remember(Event::Waited { what: what.clone() });
-                Decision::Wait { what: what.clone() }
-            }
+            Some(Evidence::NotYet { what }) => self.wait(what.clone(), Vec::new()),
+            Some(Evidence::Claims) => self.judge_claims(None),
             Some(Evidence::Markers { missing }) if missing.is_empty() => {
                 self.passed(Verdict::Claimed, Reason::AllMarkersStated, None)
             }
@@ -166,14 +188,74 @@ impl Stop<'_> {
         }
     }
 
+    /// An agent that waits for its own agents may end its turn; what it waits for must come to an end some time.
+    fn wait_for_background(&mut self) -> Option<Decision> {
+        let stop = self.facts.session_stop.as_ref()?;
+        let excuses = |id: &String| self.state.excused.get(id).is_none_or(|count| *count < MOST_EXCUSES);
+        let works: Vec<_> = stop.background.iter().filter(|work| excuses(&work.id)).collect();
+        let what = works.first()?.what.clone();
+        let entries = works.iter().map(|work| work.id.clone()).collect();
+        Some(self.wait(what, entries))
+    }
+
+    fn wait(&mut self, what: String, entries: Vec<String>) -> Decision {
+        self.remember(Event::Waited { what: what.clone(), entries });
+        Decision::Wait { what }
+    }
+
     fn judge_gates(&mut self, seen: &GatesSeen) -> Decision {
         match seen.answer() {
             Answer::Pass => match seen.without_receipt() {
-                None => self.passed(Verdict::Verified, Reason::AllGatesPassed, Some(&seen.tree)),
+                None => self.judge_claims(Some(&seen.tree)),
                 Some(gate) => self.cannot_tell(Trouble::NoReceipt { gate: gate.name.clone() }),
             },
-            Answer::Fail => self.failed(failure_reason(seen), Some(&seen.tree), failure_marks(&seen.reports)),
+            Answer::Fail => self.gates_failed(seen),
             Answer::NotYet | Answer::CannotTell => self.cannot_tell(trouble(&seen.reports)),
+        }
+    }
+
+    fn gates_failed(&mut self, seen: &GatesSeen) -> Decision {
+        let failures = failure_marks(&seen.reports);
+        let reason = failure_reason(seen);
+        if let (Some(stop), Reason::GatesFailed { gates }) = (&self.facts.session_stop, &reason)
+            && failures.iter().all(|failure| stop.red_before.contains(failure))
+        {
+            let reason = Reason::RedBefore { gates: gates.clone() };
+            return self.let_go(Verdict::Released, reason, None, Some(&seen.tree), failures);
+        }
+        self.failed(reason, Some(&seen.tree), failures)
+    }
+
+    /// The gates have passed on this tree, or there are none. What the agent claims comes on top: a claim alone never
+    /// makes *verified*.
+    fn judge_claims(&mut self, verified: Option<&TreeHash>) -> Decision {
+        let nothing = SessionStop::default();
+        let stop = self.facts.session_stop.as_ref().unwrap_or(&nothing);
+        match &stop.tasks {
+            Some(TasksSeen::Trouble(trouble)) => return self.cannot_tell(trouble.clone()),
+            Some(TasksSeen::List { done, total, .. }) if done < total => {
+                let reason = Reason::TasksOpen { done: *done, total: *total };
+                return self.failed(reason, verified, Vec::new());
+            }
+            _ => {}
+        }
+        let promised = match &stop.promise {
+            Some(PromiseSeen::Absent) => Err(Reason::PromiseMissing { near_miss: None }),
+            Some(PromiseSeen::NearMiss(near_miss)) => {
+                Err(Reason::PromiseMissing { near_miss: Some(near_miss.clone()) })
+            }
+            Some(PromiseSeen::Given) => Ok(Reason::Promised),
+            None if stop.tasks.is_some() => Ok(Reason::AllTasksTicked),
+            None => Ok(Reason::NothingAsked),
+        };
+        match (verified, promised) {
+            (Some(tree), Ok(_)) => self.passed(Verdict::Verified, Reason::AllGatesPassed, Some(tree)),
+            // Asked for once; the evidence is there without it.
+            (Some(tree), Err(_)) if self.state.promise_asked => {
+                self.passed(Verdict::Verified, Reason::AllGatesPassedUnpromised, Some(tree))
+            }
+            (tree, Err(reason)) => self.failed(reason, tree, Vec::new()),
+            (None, Ok(reason)) => self.passed(Verdict::Claimed, reason, None),
         }
     }
 
@@ -186,20 +268,16 @@ impl Stop<'_> {
     }
 
     fn failed(&mut self, reason: Reason, tree: Option<&TreeHash>, failures: Vec<FailureMark>) -> Decision {
-        let attempt = self.state.attempts.saturating_add(1);
-        if let Some(limit) = self.limit_hit_by(attempt).or_else(|| self.no_progress(tree, &failures)) {
+        let judgement = self.judgement(Verdict::Held, reason.clone(), None, tree, failures);
+        let attempt = judgement.attempt;
+        let limit = self.limit_hit_by(attempt).or_else(|| self.no_progress(&judgement));
+        if let Some(limit) = limit.or_else(|| self.client_cap(&judgement)) {
             let verdict = self.verdict_at_limit(limit);
-            return self.let_go(verdict, reason, Some(limit), tree, failures);
+            let judgement = Judgement { verdict, limit: Some(limit), ..judgement };
+            self.remember(Event::Judged(judgement));
+            return Decision::LetGo { verdict, attempt, reason, limit: Some(limit) };
         }
-        let (verdict, tree) = (Verdict::Held, tree.cloned());
-        self.remember(Event::Judged(Judgement {
-            attempt,
-            verdict,
-            reason: reason.clone(),
-            limit: None,
-            tree,
-            failures,
-        }));
+        self.remember(Event::Judged(judgement));
         Decision::Hold { attempt: Some(attempt), reason }
     }
 
@@ -211,31 +289,70 @@ impl Stop<'_> {
         tree: Option<&TreeHash>,
         failures: Vec<FailureMark>,
     ) -> Decision {
-        let attempt = self.state.attempts.saturating_add(1);
-        let judgement =
-            Judgement { attempt, verdict, reason: reason.clone(), limit, tree: tree.cloned(), failures };
+        let judgement = self.judgement(verdict, reason.clone(), limit, tree, failures);
+        let attempt = judgement.attempt;
         self.remember(Event::Judged(judgement));
         Decision::LetGo { verdict, attempt, reason, limit }
+    }
+
+    fn judgement(
+        &self,
+        verdict: Verdict,
+        reason: Reason,
+        limit: Option<LimitHit>,
+        tree: Option<&TreeHash>,
+        failures: Vec<FailureMark>,
+    ) -> Judgement {
+        let stop = self.facts.session_stop.as_ref();
+        let promised = stop.is_some_and(|stop| stop.promise == Some(PromiseSeen::Given));
+        Judgement {
+            attempt: self.state.attempts.saturating_add(1),
+            verdict,
+            reason,
+            limit,
+            tree: tree.cloned(),
+            failures,
+            tool_call: stop.and_then(|stop| stop.tool_call.clone()),
+            false_promise: promised && !matches!(verdict, Verdict::Verified | Verdict::Claimed),
+        }
     }
 
     fn limit_hit_by(&self, attempt: u32) -> Option<LimitHit> {
         let limits = &self.facts.limits;
         if let Attempts::AtMost(most) = limits.attempts.value
-            && limits.attempts.value.used_up_by(attempt)
+            && attempt >= self.state.granted(most)
         {
-            return Some(LimitHit::Attempts { most });
+            return Some(LimitHit::Attempts { most: self.state.granted(most) });
+        }
+        if let Some(most) = limits.agent_calls.value
+            && self.state.agent_calls() >= self.state.granted(most)
+        {
+            return Some(LimitHit::AgentCalls { most: self.state.granted(most) });
         }
         let (after, started) = (limits.clock.value?, self.state.started_at?);
         (seconds_between(started, self.facts.now) > after.as_secs()).then_some(LimitHit::Clock { after })
     }
 
-    /// The same failures on the same tree once too often.
-    fn no_progress(&self, tree: Option<&TreeHash>, failures: &[FailureMark]) -> Option<LimitHit> {
+    /// The same stop once too often: nothing was done in between.
+    fn no_progress(&self, judgement: &Judgement) -> Option<LimitHit> {
         let most = self.facts.limits.no_progress.value?;
+        // The client's own cap, where it is low, must not come first.
+        let most = self.block_cap().map_or(most, |cap| most.min(cap.saturating_sub(1).max(2)));
         let last = self.state.last.as_ref()?;
-        let same = tree.is_some() && last.tree.as_ref() == tree && last.failures == failures;
         // This stop and the one before are two that are equal.
-        (same && self.state.unchanged + 2 >= most).then_some(LimitHit::NoProgress { equal: most })
+        let equal = last.is_equal_to(judgement) && self.state.unchanged + 2 >= most;
+        equal.then_some(LimitHit::NoProgress { equal: most })
+    }
+
+    /// The client is about to end the turn by itself: better said by us than by it.
+    fn client_cap(&self, judgement: &Judgement) -> Option<LimitHit> {
+        let cap = self.block_cap()?;
+        let idle = self.state.last.as_ref().is_some_and(|last| last.tool_call == judgement.tool_call);
+        (idle && self.state.idle_holds + 1 >= cap).then_some(LimitHit::ClientCap { cap })
+    }
+
+    fn block_cap(&self) -> Option<u32> {
+        self.facts.session_stop.as_ref()?.block_cap
     }
 
     fn verdict_at_limit(&self, limit: LimitHit) -> Verdict {
@@ -307,5 +424,7 @@ fn trouble(reports: &[GateReport]) -> Trouble {
     })
 }
 
+#[cfg(test)]
+mod session_tests;
 #[cfg(test)]
 mod tests;

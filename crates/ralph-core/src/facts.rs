@@ -7,7 +7,8 @@ use crate::gate::receipt::Receipt;
 use crate::gate::{Answer, Gate, GateReport};
 use crate::id::{Digest, SessionId, TreeHash};
 use crate::layout::Layout;
-use crate::ledger::event::Subject;
+use crate::ledger::event::{FailureMark, Subject};
+use crate::promise::PromiseSeen;
 use crate::state_file::Exported;
 use crate::verdict::Trouble;
 
@@ -28,8 +29,41 @@ pub struct Facts {
     pub standing: Standing,
     pub checks: Checks,
     pub export: ExportSeen,
+    /// What is known of a stop of the session itself; none where a sub-agent stops.
+    pub session_stop: Option<SessionStop>,
     /// What the checks showed; not looked at yet where it is none.
     pub evidence: Option<Evidence>,
+}
+
+/// What a session says and shows when it stops.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionStop {
+    /// How its last message stands to the promise; none where no promise is asked for.
+    pub promise: Option<PromiseSeen>,
+    /// The task list; none where there is none.
+    pub tasks: Option<TasksSeen>,
+    /// The last tool call before the stop, where it can be told.
+    pub tool_call: Option<String>,
+    /// Background work that the agent may be waiting for.
+    pub background: Vec<BackgroundWork>,
+    /// After how many holds in a row the client ends the turn by itself; none: never.
+    pub block_cap: Option<u32>,
+    /// The prompt of the person that it works on.
+    pub prompt: Option<String>,
+    /// What is known to have failed on the tree that this prompt found.
+    pub red_before: Vec<FailureMark>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TasksSeen {
+    List { done: usize, total: usize, next: Option<String> },
+    Trouble(Trouble),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundWork {
+    pub id: String,
+    pub what: String,
 }
 
 /// How the definition in the repo stands to the accepted one.
@@ -49,6 +83,8 @@ pub enum Standing {
 pub enum Checks {
     Gates,
     Markers,
+    /// No gate: the session's promise and task list alone.
+    Claims,
     /// Nothing to hold anybody for.
     Nothing,
 }
@@ -59,6 +95,8 @@ pub enum Evidence {
     Markers {
         missing: Vec<String>,
     },
+    /// There is no gate to run.
+    Claims,
     /// Something outside must happen first; nobody is at fault.
     NotYet {
         what: String,

@@ -13,6 +13,8 @@ use crate::ledger::event::FailureMark;
 use crate::state::State;
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
+pub mod session;
+
 /// For the agent that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feedback {
@@ -31,6 +33,9 @@ pub struct Notice {
 
 /// What a held agent hears. `before` is the state before this stop was judged.
 pub fn for_held(facts: &Facts, before: &State, attempt: Option<u32>, reason: &Reason) -> Feedback {
+    if let Some(goal) = &before.goal {
+        return session::for_held(goal, facts, before, attempt, reason);
+    }
     let line = match attempt {
         Some(attempt) => format!("{}: {}", phrase_failed(facts, attempt), what_failed(facts, reason)),
         None => format!("Cannot tell whether the work is done: {}", sentence(reason)),
@@ -64,6 +69,16 @@ pub fn headline(facts: &Facts, decision: &Decision) -> Option<String> {
         (_, Some(LimitHit::NoProgress { equal })) => {
             format!(
                 "Stuck: {equal} equal stops without any change; let go UNVERIFIED. Unresolved: {}",
+                sentence(reason)
+            )
+        }
+        (_, Some(LimitHit::AgentCalls { most })) => {
+            format!("{most} agent calls are used up; let go UNVERIFIED. Unresolved: {}", sentence(reason))
+        }
+        (_, Some(LimitHit::ClientCap { cap })) => {
+            format!(
+                "The client lets no hook hold it more than {cap} times in a row; let go UNVERIFIED before that. \
+                 Unresolved: {}",
                 sentence(reason)
             )
         }
@@ -122,6 +137,15 @@ pub fn sentence(reason: &Reason) -> String {
     match reason {
         Reason::AllGatesPassed => "All verify commands passed".into(),
         Reason::AllMarkersStated => "all completion markers stated".into(),
+        Reason::Promised => "the promise was given, and no gate is set up".into(),
+        Reason::AllTasksTicked => "every box of the task list is ticked, and no gate is set up".into(),
+        Reason::NothingAsked => "nothing was asked for that could be checked".into(),
+        Reason::AllGatesPassedUnpromised => "All verify commands passed; the promise is missing".into(),
+        Reason::TasksOpen { done, total } => format!("{} of {total} tasks are open", total - done),
+        Reason::PromiseMissing { .. } => "the promise is missing".into(),
+        Reason::RedBefore { gates } => {
+            format!("{} failed in the same way before this prompt", names(gates))
+        }
         Reason::GatesFailed { gates } if gates.len() == 1 => format!("gate {} failed", names(gates)),
         Reason::GatesFailed { gates } => format!("gates {} failed", names(gates)),
         Reason::TreeNeverSettled { files } => {
@@ -279,7 +303,16 @@ fn next_step(reason: &Reason) -> String {
             "The work cannot end verified this way. Put the gate definition back, or stop and let a person decide.".into()
         }
         Reason::CannotTell { trouble } => cannot_tell_hint(trouble),
-        Reason::AllGatesPassed | Reason::AllMarkersStated => String::new(),
+        Reason::TasksOpen { .. } | Reason::PromiseMissing { .. } => {
+            "Do what is left, and stop again when it is done.".into()
+        }
+        Reason::AllGatesPassed
+        | Reason::AllMarkersStated
+        | Reason::Promised
+        | Reason::AllTasksTicked
+        | Reason::NothingAsked
+        | Reason::AllGatesPassedUnpromised
+        | Reason::RedBefore { .. } => String::new(),
     }
 }
 
@@ -298,6 +331,11 @@ fn cannot_tell_hint(trouble: &Trouble) -> String {
             "Run `ralph verify` yourself in the foreground with a long time-out: it has no such deadline. Its receipts \
              are found at the next stop, which is then answered at once."
                 .into()
+        }
+        Trouble::TaskListGone { file }
+        | Trouble::TaskListEmpty { file }
+        | Trouble::TaskListUnreadable { file, .. } => {
+            format!("Put `{file}` back with its boxes (`- [ ] 1.1 …`), then stop again. Do not invent tasks to tick.")
         }
         Trouble::Tree { .. } | Trouble::Busy { .. } | Trouble::NoReceipt { .. } => {
             "Stop again; if it happens again, `ralph status` says more.".into()

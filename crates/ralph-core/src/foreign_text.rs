@@ -16,7 +16,7 @@ pub fn clean_for_agent(bytes: &[u8], secrets: &Secrets) -> String {
 
 /// Takes out terminal escapes, control characters, and characters that hide or reorder text. Of a line that was
 /// overwritten with carriage returns the last state stays, as on the terminal.
-fn without_escapes(text: &str) -> String {
+pub(crate) fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut line_start = 0;
     let mut chars = text.chars().peekable();

@@ -7,14 +7,25 @@
 //! - [`config`]: what a repo asks for; [`gate`]: a command that passes or fails, its outcome, plan and receipt
 //! - [`detect`]: which gates a project could have
 //! - [`wire`]: what clients say and hear
+//! - `prose`: which lines of a text are its writer's own words
+//! - [`control_word`]: what a person says to a loop
 //! - [`completion_marker`], [`state_file`]: claims and state of other layouts
+//! - [`promise`]: what a session's loop asks its agent to state; [`agent_report`]: the typed line that ends an agent's part
+//! - [`task_list`]: boxes to be ticked, and which task comes next
+//! - [`start_request`], [`control_word`]: what a person says to a loop
+//! - [`completion_marker`], [`state_file`], [`loop_file`]: claims and state of other layouts and of the official plugin
 //! - [`foreign_text`], [`secrets`], [`excerpt`], [`feedback`]: what the agent and the person are told
+//! - [`lang`], [`banner`], [`loop_error`], [`telling`]: what a person reads about a loop, in four languages
+//! - [`goal`], [`transcript`]: what a session's loop is for, and whether a tool was called
 //! - [`ledger`], [`state`], [`facts`], [`verdict`]: what we remember, what is, what was seen, how it ends
-//! - [`decide`](mod@decide): may it stop now?
+//! - [`decide`](mod@decide): may it stop now? [`life`]: what else happens to a loop
 
+pub mod agent_report;
+pub mod banner;
 pub mod budget;
 pub mod completion_marker;
 pub mod config;
+pub mod control_word;
 pub mod decide;
 pub mod detect;
 pub mod duration;
@@ -23,12 +34,23 @@ pub mod facts;
 pub mod feedback;
 pub mod foreign_text;
 pub mod gate;
+pub mod goal;
 pub mod id;
+pub mod lang;
 pub mod layout;
 pub mod ledger;
+pub mod life;
+pub mod loop_error;
+pub mod loop_file;
 pub mod preset;
+pub mod promise;
+mod prose;
 pub mod secrets;
+pub mod start_request;
 pub mod state;
 pub mod state_file;
+pub mod task_list;
+pub mod telling;
+pub mod transcript;
 pub mod verdict;
 pub mod wire;

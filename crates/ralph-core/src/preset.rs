@@ -33,6 +33,8 @@ pub struct Preset {
     pub holds: Holds,
     pub done_when: &'static [Check],
     pub attempts: Attempts,
+    /// Calls of other agents; none: not counted against anything.
+    pub agent_calls: Option<u32>,
     pub errors: u32,
     /// Equal stops in a row without any change; none: not looked at.
     pub no_progress: Option<u32>,
@@ -44,6 +46,7 @@ pub const CHECK: Preset = Preset {
     holds: Holds::SubAgent,
     done_when: &[Check::Gates, Check::MarkersWithoutGates],
     attempts: Attempts::AtMost(5),
+    agent_calls: None,
     errors: 3,
     no_progress: None,
     on_exhausted: OnExhausted::Release,
@@ -54,6 +57,7 @@ pub const SESSION: Preset = Preset {
     holds: Holds::Session,
     done_when: &[Check::Promise, Check::Gates],
     attempts: Attempts::Unlimited,
+    agent_calls: None,
     errors: 3,
     no_progress: Some(3),
     on_exhausted: OnExhausted::Pause,
@@ -63,10 +67,10 @@ pub const TASKS: Preset = Preset {
     name: "tasks",
     holds: Holds::Session,
     done_when: &[Check::TaskList, Check::Promise, Check::Gates],
-    // Its budget of 100 is counted in agent calls, not in attempts.
     attempts: Attempts::Unlimited,
+    agent_calls: Some(100),
     errors: 3,
-    no_progress: None,
+    no_progress: Some(3),
     on_exhausted: OnExhausted::Pause,
 };
 
@@ -75,6 +79,7 @@ pub const PRE_PR: Preset = Preset {
     holds: Holds::SessionOrDriver,
     done_when: &[Check::Gates, Check::PullRequest],
     attempts: Attempts::Unlimited,
+    agent_calls: None,
     errors: 3,
     no_progress: Some(3),
     on_exhausted: OnExhausted::Pause,
@@ -85,6 +90,7 @@ pub const POST_PR: Preset = Preset {
     holds: Holds::SessionOrDriver,
     done_when: &[Check::Gates, Check::PullRequest, Check::CiAndMerge, Check::Promise],
     attempts: Attempts::Unlimited,
+    agent_calls: None,
     errors: 3,
     no_progress: Some(3),
     on_exhausted: OnExhausted::Pause,
@@ -95,6 +101,7 @@ pub const DRIVE: Preset = Preset {
     holds: Holds::Driver,
     done_when: &[Check::Gates],
     attempts: Attempts::AtMost(15),
+    agent_calls: None,
     errors: 3,
     no_progress: Some(3),
     on_exhausted: OnExhausted::Fail,

@@ -1,12 +1,18 @@
 //! What is, as a fold over what was. Only [`State::apply`] changes it, so live and replayed state are the same code.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::agent_report::AgentReport;
 use crate::budget::Limits;
-use crate::id::{Digest, SessionId, TreeHash};
+use crate::goal::Goal;
+use crate::id::{AgentId, Digest, SessionId, TreeHash};
 use crate::layout::Layout;
-use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, ResetCause, Subject};
+use crate::ledger::event::{
+    Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject, TypedError,
+};
 use crate::verdict::{LimitHit, Reason, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +48,54 @@ pub struct State {
     /// The process whose run began and has not been judged; it may have died.
     #[serde(default)]
     pub running: Option<i32>,
+    /// What a session loop is for.
+    #[serde(default)]
+    pub goal: Option<Goal>,
+    /// The process of the client that carries it on.
+    #[serde(default)]
+    pub client: Option<i32>,
+    /// The prompt of the person that a guarded session works on.
+    #[serde(default)]
+    pub prompt: Option<String>,
+    /// Why it is paused, while it is.
+    #[serde(default)]
+    pub paused: Option<PauseCause>,
+    /// How its session went away, until one carries it on.
+    #[serde(default)]
+    pub gone: Option<PauseCause>,
+    /// How often what was used up was granted once more.
+    #[serde(default)]
+    pub renewals: u32,
+    /// Every agent that was called.
+    #[serde(default)]
+    pub agents: BTreeSet<AgentId>,
+    /// What the last finished agent reported.
+    #[serde(default)]
+    pub last_report: Option<AgentReport>,
+    /// The errors in a row, the newest last.
+    #[serde(default)]
+    pub troubles: Vec<TypedError>,
+    #[serde(default)]
+    pub false_promises: u32,
+    /// Whether the promise has been asked for on a tree that passes.
+    #[serde(default)]
+    pub promise_asked: bool,
+    /// How many stops each entry of background work has excused.
+    #[serde(default)]
+    pub excused: BTreeMap<String, u32>,
+    /// Holds in a row without a tool call between them.
+    #[serde(default)]
+    pub idle_holds: u32,
+    /// What failed on which tree when it was last judged; kept when the count starts again.
+    #[serde(default)]
+    pub red: Option<Red>,
+}
+
+/// A tree that was seen to fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Red {
+    pub tree: TreeHash,
+    pub failures: Vec<FailureMark>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +119,26 @@ pub struct LastJudgement {
     pub limit: Option<LimitHit>,
     pub tree: Option<TreeHash>,
     pub failures: Vec<FailureMark>,
+    #[serde(default)]
+    pub tool_call: Option<String>,
 }
 
 impl State {
+    /// Whether a stop of its session is judged.
+    pub fn is_running(&self) -> bool {
+        self.status == Status::Running
+    }
+
+    /// How many agents were called.
+    pub fn agent_calls(&self) -> u32 {
+        u32::try_from(self.agents.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A limit with all that was granted on top.
+    pub fn granted(&self, limit: u32) -> u32 {
+        limit.saturating_mul(self.renewals.saturating_add(1))
+    }
+
     pub fn fold<'a>(events: impl IntoIterator<Item = (Timestamp, &'a Event)>) -> Self {
         let mut state = Self::default();
         for (at, event) in events {
@@ -80,7 +151,7 @@ impl State {
         self.events += 1;
         self.last_activity = Some(at);
         match event {
-            Event::Began { subject, session, task, layout, preset, definition, limits } => {
+            Event::Began { subject, session, task, layout, preset, definition, limits, goal, prompt } => {
                 self.status = Status::Running;
                 self.subject = Some(subject.clone());
                 self.session.clone_from(session);
@@ -89,8 +160,32 @@ impl State {
                 self.preset = Some(preset.clone());
                 self.definition = Some(definition.clone());
                 self.limits = Some(limits.clone());
+                self.goal.clone_from(goal);
+                self.prompt.clone_from(prompt);
                 self.start_count(at);
             }
+            Event::Bound { session, client } => {
+                self.session = Some(session.clone());
+                self.client = *client;
+                self.gone = None;
+                // Another session's background work and last tool call say nothing about this one's.
+                self.excused.clear();
+                self.idle_holds = 0;
+            }
+            Event::Paused { why } => self.pause(why),
+            Event::Resumed { renewed } => self.resume(*renewed),
+            Event::Cancelled { .. } => {
+                self.status = Status::Ended { verdict: Verdict::Cancelled };
+                self.paused = None;
+            }
+            Event::AgentCalled { agent, .. } => {
+                self.agents.insert(agent.clone());
+            }
+            Event::AgentFinished { report, .. } => {
+                self.last_report = *report;
+                self.forget_errors();
+            }
+            Event::Erred { error, in_a_row } => self.err(error, *in_a_row),
             Event::Adopted { iteration, started_at } => {
                 self.attempts = *iteration;
                 self.started_at = Some(*started_at);
@@ -99,27 +194,73 @@ impl State {
             Event::ExportNoted { what: ExportOddity::DeletedAgain { deletions } } => {
                 self.deletions_seen = *deletions;
             }
-            Event::ExportNoted { .. }
-            | Event::GateRan { .. }
-            | Event::Waited { .. }
-            | Event::LedgerMended { .. } => {}
+            Event::ExportNoted { .. } | Event::GateRan { .. } | Event::LedgerMended { .. } => {}
+            Event::Waited { entries, .. } => {
+                for entry in entries {
+                    *self.excused.entry(entry.clone()).or_default() += 1;
+                }
+            }
             Event::Looked { .. } => self.running = None,
             Event::RunStarted { pid, .. } => self.running = Some(*pid),
             Event::Interrupted { .. } => self.running = None,
             Event::Judged(judgement) => self.judged(at, judgement),
-            Event::CannotTell { in_a_row, verdict, .. } => {
+            Event::CannotTell { in_a_row, verdict, trouble } => {
                 self.running = None;
-                self.errors = *in_a_row;
+                self.err(&TypedError { kind: trouble.kind(), what: trouble.to_string() }, *in_a_row);
                 if *verdict == Verdict::Paused {
                     self.status = Status::Paused;
+                    self.paused = Some(PauseCause::Errors);
                 }
             }
         }
     }
 
+    fn err(&mut self, error: &TypedError, in_a_row: u32) {
+        self.errors = in_a_row;
+        self.troubles.push(error.clone());
+        let most = in_a_row as usize;
+        if self.troubles.len() > most {
+            self.troubles.drain(..self.troubles.len() - most);
+        }
+    }
+
+    fn forget_errors(&mut self) {
+        self.errors = 0;
+        self.troubles.clear();
+    }
+
+    /// What paused it first is what it waits for, also when its session goes away after that.
+    fn pause(&mut self, why: &PauseCause) {
+        if why.is_departure() {
+            self.gone = Some(why.clone());
+        }
+        if self.status != Status::Paused {
+            self.status = Status::Paused;
+            self.paused = Some(why.clone());
+        }
+    }
+
+    /// Goes on where it was: what was counted stays, errors do not.
+    fn resume(&mut self, renewed: bool) {
+        self.status = if self.subject.is_some() { Status::Running } else { Status::Fresh };
+        self.paused = None;
+        self.renewals += u32::from(renewed);
+        self.idle_holds = 0;
+        self.unchanged = 0;
+        self.forget_errors();
+    }
+
     fn start_count(&mut self, at: Timestamp) {
         self.attempts = 0;
-        self.errors = 0;
+        self.forget_errors();
+        self.paused = None;
+        self.renewals = 0;
+        self.agents.clear();
+        self.last_report = None;
+        self.false_promises = 0;
+        self.promise_asked = false;
+        self.excused.clear();
+        self.idle_holds = 0;
         self.started_at = Some(at);
         self.unchanged = 0;
         self.last = None;
@@ -138,18 +279,43 @@ impl State {
                 self.deletion_resets += 1;
             }
             // The next stop begins anew, whatever held or paused it.
-            ResetCause::Command => self.status = Status::Fresh,
+            ResetCause::Command if self.goal.is_none() => self.status = Status::Fresh,
+            // A loop that is over stays over: nobody begins it again but by starting one.
+            ResetCause::Command if matches!(self.status, Status::Ended { .. }) => {}
+            ResetCause::Command => self.status = Status::Running,
+            ResetCause::NewPrompt { prompt } => {
+                self.prompt.clone_from(prompt);
+                self.status = Status::Running;
+            }
             ResetCause::Stale { .. } => {}
         }
     }
 
     fn judged(&mut self, at: Timestamp, judgement: &Judgement) {
         self.running = None;
-        let same = |last: &LastJudgement| last.tree == judgement.tree && last.failures == judgement.failures;
-        self.unchanged = if self.last.as_ref().is_some_and(same) { self.unchanged + 1 } else { 0 };
+        let (same, no_tool_call) = match &self.last {
+            Some(last) => (last.is_equal_to(judgement), last.tool_call == judgement.tool_call),
+            None => (false, false),
+        };
+        self.unchanged = if same { self.unchanged + 1 } else { 0 };
+        self.idle_holds = match judgement.verdict {
+            Verdict::Held if no_tool_call => self.idle_holds + 1,
+            Verdict::Held => 1,
+            _ => 0,
+        };
         self.attempts = judgement.attempt;
-        self.errors = 0;
+        self.forget_errors();
         self.judged_in_all += 1;
+        self.false_promises += u32::from(judgement.false_promise);
+        if let Reason::PromiseMissing { .. } = judgement.reason {
+            self.promise_asked |= judgement.tree.is_some();
+        }
+        if let Some(tree) = &judgement.tree {
+            let failures = judgement.failures.clone();
+            self.red = (!failures.is_empty()).then(|| Red { tree: tree.clone(), failures });
+        }
+        let waits = judgement.limit.filter(|_| judgement.verdict == Verdict::Paused);
+        self.paused = waits.map(|limit| PauseCause::Limit { limit });
         self.status = match judgement.verdict {
             Verdict::Paused => Status::Paused,
             verdict if verdict.is_terminal() => Status::Ended { verdict },
@@ -163,6 +329,17 @@ impl State {
             limit: judgement.limit,
             tree: judgement.tree.clone(),
             failures: judgement.failures.clone(),
+            tool_call: judgement.tool_call.clone(),
         });
+    }
+}
+
+impl LastJudgement {
+    /// Whether nothing has changed: the same tree, the same failures for the same reason, and no tool call between.
+    pub(crate) fn is_equal_to(&self, now: &Judgement) -> bool {
+        self.tree == now.tree
+            && self.failures == now.failures
+            && self.reason == now.reason
+            && self.tool_call == now.tool_call
     }
 }

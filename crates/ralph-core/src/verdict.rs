@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Problem;
 use crate::id::GateName;
+use crate::loop_error::ErrorKind;
+use crate::promise::NearMiss;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +77,14 @@ impl fmt::Display for Verdict {
 pub enum Reason {
     AllGatesPassed,
     AllMarkersStated,
+    /// No gate is set up; the agent promised that it is done.
+    Promised,
+    /// No gate is set up and no promise was asked for; every box of the task list is ticked.
+    AllTasksTicked,
+    /// Nothing was asked for that could hold anybody.
+    NothingAsked,
+    /// Everything passed; the promise was asked for once and not given.
+    AllGatesPassedUnpromised,
     GatesFailed {
         gates: Vec<GateName>,
     },
@@ -84,6 +94,18 @@ pub enum Reason {
     },
     MarkersMissing {
         markers: Vec<String>,
+    },
+    TasksOpen {
+        done: usize,
+        total: usize,
+    },
+    PromiseMissing {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        near_miss: Option<NearMiss>,
+    },
+    /// The gates failed in the same way before the person's prompt.
+    RedBefore {
+        gates: Vec<GateName>,
     },
     /// The gates passed, but the definition in the repo is not the one a person accepted.
     DefinitionChanged,
@@ -98,6 +120,13 @@ impl Reason {
         match self {
             Self::AllGatesPassed => "all_gates_passed",
             Self::AllMarkersStated => "all_markers_stated",
+            Self::Promised => "promised",
+            Self::AllTasksTicked => "all_tasks_ticked",
+            Self::NothingAsked => "nothing_asked",
+            Self::AllGatesPassedUnpromised => "all_gates_passed_unpromised",
+            Self::TasksOpen { .. } => "tasks_open",
+            Self::PromiseMissing { .. } => "promise_missing",
+            Self::RedBefore { .. } => "red_before",
             Self::GatesFailed { .. } => "gates_failed",
             Self::TreeNeverSettled { .. } => "tree_never_settled",
             Self::MarkersMissing { .. } => "markers_missing",
@@ -125,6 +154,28 @@ pub enum Trouble {
     Busy { why: String },
     #[error("gate `{gate}` passed, but there is no receipt of it for this tree")]
     NoReceipt { gate: GateName },
+    #[error("the task list `{file}` is not there")]
+    TaskListGone { file: String },
+    #[error("the task list `{file}` has no boxes: nobody can tell what is done")]
+    TaskListEmpty { file: String },
+    #[error("the task list `{file}` cannot be read: {why}")]
+    TaskListUnreadable { file: String, why: String },
+}
+
+impl Trouble {
+    /// What kind of error it counts as.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TaskListGone { .. } | Self::TaskListEmpty { .. } => ErrorKind::TaskNotFound,
+            Self::TaskListUnreadable { .. } => ErrorKind::FileOperation,
+            Self::Config { .. }
+            | Self::GateCouldNotStart { .. }
+            | Self::Deadline { .. }
+            | Self::Tree { .. }
+            | Self::Busy { .. }
+            | Self::NoReceipt { .. } => ErrorKind::CannotTell,
+        }
+    }
 }
 
 fn names(gates: &[GateName]) -> String {
@@ -136,10 +187,26 @@ fn names(gates: &[GateName]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum LimitHit {
-    Attempts { most: u32 },
-    Clock { after: Duration },
-    Errors { in_a_row: u32 },
-    NoProgress { equal: u32 },
+    Attempts {
+        most: u32,
+    },
+    Clock {
+        after: Duration,
+    },
+    Errors {
+        in_a_row: u32,
+    },
+    NoProgress {
+        equal: u32,
+    },
+    /// Calls of other agents.
+    AgentCalls {
+        most: u32,
+    },
+    /// The client would soon end the turn by itself, whatever we say.
+    ClientCap {
+        cap: u32,
+    },
 }
 
 impl LimitHit {
@@ -149,6 +216,8 @@ impl LimitHit {
             Self::Clock { .. } => "timeout_exceeded",
             Self::Errors { .. } => "errors_in_a_row",
             Self::NoProgress { .. } => "no_progress",
+            Self::AgentCalls { .. } => "max_agent_calls_reached",
+            Self::ClientCap { .. } => "client_block_cap",
         }
     }
 }

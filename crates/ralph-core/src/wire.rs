@@ -1,5 +1,6 @@
 //! One vocabulary for every agent client: what a hook call says, what a hook may answer. Each client's dialect is one file.
 
+use crate::facts::BackgroundWork;
 use crate::id::{AgentId, SessionId};
 
 pub mod claude;
@@ -15,14 +16,52 @@ pub struct HookCall {
     /// The name of the sub-agent; empty where the client compacts.
     pub agent_type: Option<String>,
     pub last_message: String,
+    /// The prompt that the session works on, as the client numbers them.
+    pub prompt: Option<String>,
+    /// Where the client writes down what was said.
+    pub transcript: Option<String>,
+    /// The person lets the agent plan, and nothing else.
+    pub is_planning: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookEvent {
     SubagentStop,
-    Stop,
-    UserPromptSubmit,
-    PostToolUse,
+    SubagentStart,
+    Stop {
+        /// What the session's agent may be waiting for.
+        background: Vec<BackgroundWork>,
+    },
+    /// The turn ended by an error of the client or its model.
+    StopFailure {
+        error: String,
+    },
+    UserPromptSubmit {
+        prompt: String,
+    },
+    /// The person gave a command; its words come as they were typed.
+    UserPromptExpansion {
+        command: String,
+        arguments: String,
+    },
+    SessionStart {
+        source: String,
+    },
+    SessionEnd {
+        reason: String,
+    },
+    PreToolUse {
+        tool: String,
+        /// The file that the tool is asked about.
+        file: Option<String>,
+    },
+    PostToolUse {
+        tool: String,
+    },
+    PostToolUseFailure {
+        tool: String,
+        error: String,
+    },
     /// Any event nobody here does anything about.
     Other(String),
 }
@@ -44,5 +83,9 @@ pub enum HookReply {
     /// Let it go on as it was; tell somebody something where the event can.
     Tell { person: Option<String>, agent: Option<String> },
     /// Hold it.
-    Block { reason: String, detail: String },
+    Block { reason: String, detail: String, person: Option<String> },
+    /// Take what the person typed as answered: no model hears it.
+    Answer { person: String },
+    /// The tool may not run; the agent hears why.
+    Deny { reason: String },
 }

@@ -5,9 +5,9 @@
 //! reader for as long as it lives.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,17 +26,55 @@ pub(crate) struct Ended {
     pub(crate) stderr: Vec<u8>,
 }
 
+/// What a program is told on its stdin next.
+pub(crate) enum Words {
+    /// It has yet to answer what it was told before.
+    NotYet,
+    /// A line, without its end.
+    Line(String),
+    /// Its stdin is closed, and nobody is asked again.
+    NoMore,
+}
+
 /// Runs `command` with stdin on /dev/null, in its own process group, for at most `timeout`.
 pub(crate) fn run(command: &mut Command, timeout: Duration) -> io::Result<Ended> {
+    command.stdin(Stdio::null());
+    run_with(command, timeout, |_| Words::NoMore)
+}
+
+/// The same with a pipe for stdin. What goes into it is asked over and over, with all that the program has printed.
+/// A line must fit into a pipe: a program that reads nothing holds whoever writes more.
+pub(crate) fn converse(
+    command: &mut Command,
+    timeout: Duration,
+    speak: impl FnMut(&[u8]) -> Words,
+) -> io::Result<Ended> {
+    command.stdin(Stdio::piped());
+    run_with(command, timeout, speak)
+}
+
+fn run_with(
+    command: &mut Command,
+    timeout: Duration,
+    mut speak: impl FnMut(&[u8]) -> Words,
+) -> io::Result<Ended> {
     // Reopened, not cloned: a clone would share its position with whatever still writes while we read.
     let (stdout, stderr) = (NamedTempFile::new()?, NamedTempFile::new()?);
-    command.stdin(Stdio::null()).stdout(stdout.reopen()?).stderr(stderr.reopen()?).process_group(0);
+    command.stdout(stdout.reopen()?).stderr(stderr.reopen()?).process_group(0);
     let begun = Instant::now();
     let mut child = command.spawn()?;
-    let timed_out = !ended_within(&child, timeout)?;
+    let mut stdin = child.stdin.take();
+    let timed_out = !ended_within(&child, timeout, || {
+        if let Some(pipe) = &mut stdin
+            && !goes_on(pipe, speak(&fs::read(&stdout)?))
+        {
+            stdin = None;
+        }
+        Ok(())
+    })?;
     if timed_out {
         signal_group(&child, Signal::TERM);
-        ended_within(&child, GRACE)?;
+        ended_within(&child, GRACE, || Ok(()))?;
     }
     // The child is not reaped yet, so its number is still its own and the group cannot be a stranger's.
     signal_group(&child, Signal::KILL);
@@ -45,8 +83,21 @@ pub(crate) fn run(command: &mut Command, timeout: Duration) -> io::Result<Ended>
     Ok(Ended { status, timed_out, took, stdout: fs::read(stdout)?, stderr: fs::read(stderr)? })
 }
 
+/// Says it, and tells whether there is more to come. Who does not listen any more is about to end.
+fn goes_on(pipe: &mut ChildStdin, words: Words) -> bool {
+    match words {
+        Words::NotYet => true,
+        Words::Line(line) => pipe.write_all(format!("{line}\n").as_bytes()).is_ok(),
+        Words::NoMore => false,
+    }
+}
+
 /// Whether the child ended in time. It is left unreaped (`NOWAIT`).
-fn ended_within(child: &Child, time: Duration) -> io::Result<bool> {
+fn ended_within(
+    child: &Child,
+    time: Duration,
+    mut meanwhile: impl FnMut() -> io::Result<()>,
+) -> io::Result<bool> {
     let deadline = Instant::now() + time;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
@@ -56,6 +107,7 @@ fn ended_within(child: &Child, time: Duration) -> io::Result<bool> {
         if Instant::now() >= deadline {
             return Ok(false);
         }
+        meanwhile()?;
         thread::sleep(POLL);
     }
 }
@@ -78,6 +130,38 @@ mod tests {
         assert!(!ended.timed_out);
         assert_eq!(ended.stdout, b"out\n");
         assert_eq!(ended.stderr, b"err\n");
+    }
+
+    #[test]
+    fn a_program_is_told_the_next_line_when_it_has_answered_the_last() {
+        let mut told = 0;
+        let ended = converse(
+            Command::new("sh").args(["-c", "while read line; do echo \"got $line\"; done; echo end"]),
+            Duration::from_secs(20),
+            |printed| {
+                let answered = printed.split(|byte| *byte == b'\n').count() - 1;
+                match (answered == told, told) {
+                    (false, _) => Words::NotYet,
+                    (true, 3) => Words::NoMore,
+                    (true, _) => {
+                        told += 1;
+                        Words::Line(told.to_string())
+                    }
+                }
+            },
+        )
+        .unwrap();
+        assert_eq!(ended.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&ended.stdout), "got 1\ngot 2\ngot 3\nend\n");
+    }
+
+    #[test]
+    fn a_program_that_does_not_listen_holds_nobody() {
+        let begun = Instant::now();
+        let ended =
+            converse(&mut Command::new("true"), Duration::from_secs(20), |_| Words::Line("hello".into()));
+        assert_eq!(ended.unwrap().status.code(), Some(0));
+        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 
     #[test]

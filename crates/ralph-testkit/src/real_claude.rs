@@ -6,28 +6,38 @@
 //! Promises: one pinned version; the client sees an empty environment plus a short list of variables, a home
 //! directory of its own and a key that is no key; every run ends at its time-out, with its whole process group.
 
-mod npm_install;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use self::npm_install::InstallError;
-use crate::bounded;
+use crate::bounded::{self, Words};
+use crate::npm_install::{InstallError, Package};
 use crate::scripted_model::ScriptedModel;
 
 /// The one version the real-client tests speak of.
 pub const CLAUDE_CODE_VERSION: &str = "2.1.325";
 
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) const CLAUDE_CODE: Package = Package {
+    title: "Claude Code",
+    name: "@anthropic-ai/claude-code",
+    version: CLAUDE_CODE_VERSION,
+    folder: "claude-code",
+    needs: "Node.js and npm",
+    programs,
+    start: hermetic,
+};
+
+/// Where the programs are that a hermetic run may use.
+pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
 const DEFAULT_MAX_TURNS: &str = "40";
 
@@ -35,6 +45,37 @@ const DEFAULT_MAX_TURNS: &str = "40";
 /// [`Claude::for_test`].
 pub fn e2e_switched_off() -> bool {
     env::var_os("RALPH_E2E").is_some_and(|value| value == "off")
+}
+
+/// What a real-client test needs, or `None` when those tests are switched off, which is said on stderr.
+///
+/// # Panics
+///
+/// When it is wanted and cannot be had.
+#[track_caller]
+pub(crate) fn wanted_by<T>(test: &str, installed: fn() -> Result<T, InstallError>) -> Option<T> {
+    if e2e_switched_off() {
+        // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
+        writeln!(io::stderr(), "left out, because RALPH_E2E=off: {test}").ok();
+        return None;
+    }
+    match installed() {
+        Ok(program) => Some(program),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The launcher npm made, else the native binary of the platform's own package. The launcher does not start where npm
+/// was told not to run the package's install script.
+fn programs(modules: &Path) -> Vec<PathBuf> {
+    let packages = fs::read_dir(modules.join("@anthropic-ai")).into_iter().flatten().flatten();
+    let of_platform = packages.filter(|package| is_platform_package(&package.file_name()));
+    let native = of_platform.map(|package| package.path().join("claude")).filter(|program| program.is_file());
+    [modules.join(".bin/claude")].into_iter().chain(native).collect()
+}
+
+fn is_platform_package(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("claude-code-"))
 }
 
 /// The installed client, known to start.
@@ -48,7 +89,8 @@ impl Claude {
     /// `claude-code-VERSION` in `$RALPH_E2E_CACHE`, else `$XDG_CACHE_HOME/ralph-testkit`, else
     /// `$HOME/.cache/ralph-testkit`. Processes that need it at the same time install it once.
     pub fn installed() -> Result<Self, InstallError> {
-        npm_install::installed().map(|program| Self { program })
+        static PROVEN: OnceLock<PathBuf> = OnceLock::new();
+        CLAUDE_CODE.installed(&PROVEN).map(|program| Self { program })
     }
 
     /// The client for the test `test`, or `None` when the real-client tests are switched off, which is said on stderr.
@@ -58,15 +100,7 @@ impl Claude {
     /// When the client is wanted and cannot be had: a test that cannot run has not passed.
     #[track_caller]
     pub fn for_test(test: &str) -> Option<Self> {
-        if e2e_switched_off() {
-            // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
-            writeln!(io::stderr(), "left out, because RALPH_E2E=off: {test}").ok();
-            return None;
-        }
-        match Self::installed() {
-            Ok(claude) => Some(claude),
-            Err(error) => panic!("{error}"),
-        }
+        wanted_by(test, Self::installed)
     }
 
     pub fn program(&self) -> &Path {
@@ -86,6 +120,8 @@ pub struct ClaudeRun {
     project: PathBuf,
     home: Option<PathBuf>,
     prompt: String,
+    /// What the person says later, each when what was said before has its result.
+    later: Vec<String>,
     settings: Option<Value>,
     env: BTreeMap<OsString, OsString>,
     args: Vec<OsString>,
@@ -99,6 +135,7 @@ impl ClaudeRun {
             project: project.into(),
             home: None,
             prompt: "Do the work.".into(),
+            later: Vec::new(),
             settings: None,
             env: BTreeMap::new(),
             args: Vec::new(),
@@ -117,6 +154,13 @@ impl ClaudeRun {
     #[must_use]
     pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = prompt.into();
+        self
+    }
+
+    /// Another prompt in the same session and the same process, given when the one before has its result.
+    #[must_use]
+    pub fn then_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.later.push(prompt.into());
         self
     }
 
@@ -183,7 +227,13 @@ impl ClaudeRun {
         self.write_settings()?;
         let temporary = TempDir::with_prefix("ralph-e2e-home.")?;
         let home = self.home.as_deref().unwrap_or(temporary.path());
-        let ended = bounded::run(&mut self.command(home, model), self.timeout)?;
+        let mut command = self.command(home, model);
+        let ended = if self.later.is_empty() {
+            bounded::run(&mut command, self.timeout)?
+        } else {
+            let mut person = Person::new([&self.prompt].into_iter().chain(&self.later).cloned());
+            bounded::converse(&mut command, self.timeout, |printed| person.next(printed))?
+        };
         Ok(ClaudeOutput {
             exit: ended.status.code(),
             timed_out: ended.timed_out,
@@ -209,19 +259,44 @@ impl ClaudeRun {
             .env("ANTHROPIC_API_KEY", "dummy")
             .env("ANTHROPIC_BASE_URL", model.base_url())
             .envs(&self.env)
-            .args([
-                "-p",
-                &self.prompt,
-                "--output-format",
-                "stream-json",
-                "--verbose",
-                "--include-hook-events",
-            ]);
+            .arg("-p");
+        if self.later.is_empty() {
+            command.arg(&self.prompt);
+        } else {
+            command.args(["--input-format", "stream-json"]);
+        }
+        command.args(["--output-format", "stream-json", "--verbose", "--include-hook-events"]);
         if !self.args.iter().any(|arg| arg == "--max-turns") {
             command.args(["--max-turns", DEFAULT_MAX_TURNS]);
         }
         command.args(&self.args);
         command
+    }
+}
+
+/// A person who waits for the result of what they said before they go on.
+#[derive(Debug)]
+struct Person {
+    left: VecDeque<String>,
+    /// How many results there are when the last prompt has its own.
+    awaited: usize,
+}
+
+impl Person {
+    fn new(prompts: impl IntoIterator<Item = String>) -> Self {
+        Self { left: prompts.into_iter().collect(), awaited: 0 }
+    }
+
+    fn next(&mut self, printed: &[u8]) -> Words {
+        let complete = &printed[..printed.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)];
+        let results = rows(complete).iter().filter(|row| row["type"] == "result").count();
+        if results < self.awaited {
+            return Words::NotYet;
+        }
+        let Some(prompt) = self.left.pop_front() else { return Words::NoMore };
+        self.awaited = results + 1;
+        let message = json!({"type": "user", "message": {"role": "user", "content": prompt}});
+        Words::Line(message.to_string())
     }
 }
 
@@ -264,6 +339,17 @@ impl ClaudeOutput {
     /// The last `result`: one run can have several, a background sub-agent's end starts a turn of its own.
     pub fn result(&self) -> Option<&Value> {
         self.rows.iter().rev().find(|row| row["type"] == "result")
+    }
+
+    /// What each `result` said, in order: one for every prompt, and one for every turn that began by itself.
+    pub fn results(&self) -> Vec<&str> {
+        let results = self.rows.iter().filter(|row| row["type"] == "result");
+        results.map(|row| row["result"].as_str().unwrap_or_default()).collect()
+    }
+
+    /// The session's id, for a run that carries it on with `--resume`.
+    pub fn session(&self) -> Option<&str> {
+        self.rows.iter().rev().find_map(|row| row["session_id"].as_str())
     }
 
     /// Whether `needle` is in any text of the stream, as text, not as escaped JSON.
@@ -323,6 +409,28 @@ mod tests {
         let output =
             output("{\"type\":\"result\",\"result\":\"a\"}\n{\"type\":\"result\",\"result\":\"b\"}\n");
         assert_eq!(output.result().unwrap()["result"], "b");
+    }
+
+    #[test]
+    fn a_person_waits_for_the_result_of_each_prompt() {
+        let said = |words: Words| match words {
+            Words::Line(line) => serde_json::from_str::<Value>(&line).unwrap()["message"]["content"].clone(),
+            Words::NotYet => json!("waits"),
+            Words::NoMore => json!("goes"),
+        };
+        let mut person = Person::new(["a".into(), "b".into()]);
+        let result = "{\"type\":\"result\"}\n";
+        let steps = [
+            ("", "a"),
+            ("", "waits"),
+            (&result[..9], "waits"),
+            (result, "b"),
+            (result, "waits"),
+            (&result.repeat(2), "goes"),
+        ];
+        for (printed, does) in steps {
+            assert_eq!(said(person.next(printed.as_bytes())), does, "{printed:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The commands for people and scripts: one definition for parsing, help and completion; one file per command.
 
+mod cancel;
 mod completions;
 mod context;
 mod demo;
@@ -7,8 +8,11 @@ mod doctor;
 mod init;
 mod log;
 mod man;
+mod pause;
 mod reset;
+mod resume;
 mod schema;
+mod start;
 mod status;
 mod trust;
 mod verify;
@@ -48,6 +52,14 @@ enum Command {
     Status(status::Arguments),
     /// Show what was: every event of a loop
     Log(log::Arguments),
+    /// Start a loop: the session that carries it is held until the task is shown to be done
+    Start(start::Arguments),
+    /// Pause a loop: it holds nobody until it is resumed
+    Pause(pause::Arguments),
+    /// Go on with a paused loop where it was
+    Resume(resume::Arguments),
+    /// End a loop for good
+    Cancel(cancel::Arguments),
     /// Start the count of a loop again
     Reset(reset::Arguments),
     /// Show and accept the gate definition of this repo
@@ -94,6 +106,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Start(arguments) => start::run(&arguments),
+        Command::Pause(arguments) => pause::run(&arguments),
+        Command::Resume(arguments) => resume::run(&arguments),
+        Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Hook(arguments) => return wrong_hook(&arguments),

@@ -92,6 +92,7 @@ impl Settings {
         Defaults { gate_timeout: self.gate_timeout.value }
     }
 
+    /// The limits of whoever is held without having asked for it.
     pub(crate) fn limits(&self, layout: Layout, repo: &Budget) -> Limits {
         Limits::new(&preset::CHECK, layout.data().clocks)
             .with(&self.user.budget, Origin::UserFile)
@@ -117,6 +118,15 @@ impl From<SettingsError> for Trouble {
             }
             other => Self::Busy { why: other.to_string() },
         }
+    }
+}
+
+impl InForce {
+    /// Where nobody accepted anything: there is no gate.
+    pub(crate) fn nothing() -> Self {
+        let config = Config::default();
+        let (layout, sha256, standing) = (Layout::Native, Digest::of(""), Standing::Accepted);
+        Self { layout, sha256, config, standing, broken: None }
     }
 }
 

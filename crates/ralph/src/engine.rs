@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use ralph_core::budget::Limits;
 use ralph_core::completion_marker as marker;
 use ralph_core::decide::{Decision, decide};
-use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts};
+use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
 use ralph_core::gate::receipt::Receipt;
-use ralph_core::gate::{Gate, GateReport};
+use ralph_core::gate::{self, Gate, GateReport};
 use ralph_core::id::{LoopId, SessionId, TreeHash};
 use ralph_core::ledger::event::{Event, Subject};
-use ralph_core::state::State;
+use ralph_core::preset::{Check, Preset};
+use ralph_core::state::{State, Status};
 use ralph_core::verdict::Trouble;
 
 use crate::definition::{InForce, Settings};
@@ -24,7 +25,8 @@ use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{self, AtHand, Findable, Run, Watch};
 use crate::home::RepoHome;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{self, Ledger, LedgerError};
+use crate::loop_file::OnDisk;
 use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::state_file::Export;
@@ -44,12 +46,14 @@ pub(crate) struct Case<'a> {
     pub(crate) subject: Subject,
     pub(crate) session: Option<SessionId>,
     pub(crate) task: Option<String>,
-    pub(crate) preset: &'static str,
+    pub(crate) preset: &'static Preset,
     pub(crate) limits: Limits,
     /// Only some of the gates are looked at: what they show is no receipt.
     pub(crate) is_part: bool,
     /// The completion markers to be stated where there is no gate.
     pub(crate) markers: Vec<String>,
+    /// What the session says and shows, where it is the session that stops.
+    pub(crate) session_stop: Option<SessionStop>,
 }
 
 /// How the checks are to be looked at this time.
@@ -80,6 +84,8 @@ pub(crate) enum EngineError {
     Locked(PathBuf),
     #[error("interrupted by signal {0}")]
     Interrupted(i32),
+    #[error("a person freed the session while its gates ran")]
+    Freed,
 }
 
 impl Case<'_> {
@@ -118,12 +124,13 @@ impl Case<'_> {
             session: self.session.clone(),
             task: self.task.clone(),
             layout: self.in_force.layout,
-            preset: self.preset,
+            preset: self.preset.name,
             limits: self.limits.clone(),
             definition: self.in_force.sha256.clone(),
             standing: self.in_force.standing.clone(),
             checks: self.checks(),
             export,
+            session_stop: self.session_stop.clone(),
             evidence: None,
         })
     }
@@ -138,15 +145,19 @@ impl Case<'_> {
 
     /// Whether the state file in the repo is this loop's: a plain look at the gates leaves it alone.
     fn shows_state(&self) -> bool {
-        self.subject != Subject::Plain && self.in_force.layout.data().export.is_some()
+        matches!(self.subject, Subject::SubAgent { .. }) && self.in_force.layout.data().export.is_some()
     }
 
     pub(crate) fn checks(&self) -> Checks {
         let config = &self.in_force.config;
+        let asks = |check: Check| self.preset.done_when.contains(&check);
+        let has_gates = self.in_force.broken.is_some() || !config.gates.is_empty();
         match () {
-            () if !config.enabled => Checks::Nothing,
-            () if self.in_force.broken.is_some() || !config.gates.is_empty() => Checks::Gates,
-            () if !self.markers.is_empty() => Checks::Markers,
+            () if config.enabled && has_gates => Checks::Gates,
+            () if asks(Check::Promise) || asks(Check::TaskList) => Checks::Claims,
+            () if config.enabled && asks(Check::MarkersWithoutGates) && !self.markers.is_empty() => {
+                Checks::Markers
+            }
             () => Checks::Nothing,
         }
     }
@@ -196,8 +207,12 @@ impl Case<'_> {
             let (file, problem) = (broken.path.to_owned(), broken.problem.clone());
             return Ok(Evidence::Trouble(Trouble::Config { file, problem }));
         }
-        if self.checks() == Checks::Markers {
-            return Ok(Evidence::Markers { missing: marker::missing(&self.markers, asked.last_message) });
+        match self.checks() {
+            Checks::Markers => {
+                return Ok(Evidence::Markers { missing: marker::missing(&self.markers, asked.last_message) });
+            }
+            Checks::Claims => return Ok(Evidence::Claims),
+            Checks::Gates | Checks::Nothing => {}
         }
         self.run_gates(&self.in_force.config.gates, asked, watch)
     }
@@ -210,15 +225,16 @@ impl Case<'_> {
         watch: &mut dyn Watch,
     ) -> Result<Evidence, EngineError> {
         let pinned = self.pinned_rules()?;
-        let mut reader = TreeReader::new(&self.repo.root)
-            .cache(self.home.tree_cache())
-            .own_files(self.export().own_file());
+        let mut reader =
+            tree_reader(self.repo, self.home).own_files(|| self.export().own_file().into_iter().collect());
         if let Some(rules) = &pinned {
             reader = reader.pinned_rules(rules);
         }
         let environment = GateEnvironment::new(&self.settings.user.keep_env, &self.repo.id());
         let logs = self.loop_dir().join("logs");
         let signals = Signals::watch();
+        let _until_the_gates_are_done =
+            self.session_stop.as_ref().map(|_| WatchForFreedom::begin(self.loop_dir(), &signals));
         let run = Run {
             gates,
             home: self.home,
@@ -254,7 +270,7 @@ impl Case<'_> {
         if one_set_at_a_time.is_none() {
             // Who waits for another's gates looks at the tree again afterwards.
             just_read = None;
-            one_set_at_a_time = Lock::take_unless(&gates_lock, patience, || signals.caught().is_some())?;
+            one_set_at_a_time = Lock::take_unless(&gates_lock, patience, || signals.stop.asked())?;
         }
         self.unless_interrupted(&signals)?;
         let Some(_one_set_at_a_time) = one_set_at_a_time else {
@@ -265,6 +281,9 @@ impl Case<'_> {
         let mut scribe = Scribe { case: self, watch, failed: None };
         let seen = run.go(just_read, &mut scribe);
         let failed = scribe.failed;
+        if seen.as_ref().is_ok_and(|seen| seen.reports.iter().any(was_told_to_end)) {
+            signals.wait(OUR_TURN_COMES);
+        }
         self.unless_interrupted(&signals)?;
         match (failed, seen) {
             (Some(error), _) => Err(error),
@@ -275,10 +294,14 @@ impl Case<'_> {
 
     /// Being told to end is remembered; whatever the gates left goes first.
     fn unless_interrupted(&self, signals: &Signals) -> Result<(), EngineError> {
-        let Some(signal) = signals.caught() else { return Ok(()) };
+        let why = match signals.caught() {
+            Some(signal) => format!("signal {signal}"),
+            None if signals.is_freed() => "the person freed the session".to_owned(),
+            None => return Ok(()),
+        };
         proc::sweep_all();
-        self.remember(&[Event::Interrupted { why: format!("signal {signal}") }])?;
-        Err(EngineError::Interrupted(signal))
+        self.remember(&[Event::Interrupted { why }])?;
+        Err(signals.caught().map_or(EngineError::Freed, EngineError::Interrupted))
     }
 
     fn remember(&self, events: &[Event]) -> Result<(), EngineError> {
@@ -316,6 +339,50 @@ impl Case<'_> {
     fn rules_file(&self) -> PathBuf {
         self.home.ignore_rules(&self.loop_id)
     }
+}
+
+/// Reads the tree of a repo, without what we ourselves show in it.
+pub(crate) fn tree_reader<'a>(repo: &'a Repo, home: &'a RepoHome) -> TreeReader<'a> {
+    let file = OnDisk::new(home, &repo.root);
+    TreeReader::new(&repo.root).cache(home.tree_cache()).own_files(move || file.own_files())
+}
+
+/// The loop of plain looks at a repo.
+pub(crate) fn plain_loop() -> LoopId {
+    LoopId::new("verify")
+}
+
+/// Ends the gates of a session whose loop stops running meanwhile: somebody paused or cancelled it.
+struct WatchForFreedom {
+    /// Dropped with us, which is what the watcher waits for.
+    _done: std::sync::mpsc::Sender<()>,
+}
+
+impl WatchForFreedom {
+    fn begin(loop_dir: PathBuf, signals: &Signals) -> Self {
+        const LOOK_EVERY: Duration = Duration::from_millis(150);
+        let (done, is_done) = std::sync::mpsc::channel();
+        let signals = signals.clone();
+        let _without_it_the_gates_run_to_their_end = std::thread::Builder::new().spawn(move || {
+            while is_done.recv_timeout(LOOK_EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let state = ledger::state(&loop_dir).unwrap_or_default();
+                if matches!(state.status, Status::Paused | Status::Ended { .. }) {
+                    signals.free();
+                    return;
+                }
+            }
+        });
+        Self { _done: done }
+    }
+}
+
+/// Who ends us with all that we started may reach a gate first; we are told moments later.
+const OUR_TURN_COMES: Duration = Duration::from_millis(300);
+
+/// Whether a gate ended as one does that is asked to.
+fn was_told_to_end(report: &GateReport) -> bool {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    matches!(report.outcome, gate::Outcome::Signalled { signal: SIGHUP | SIGINT | SIGTERM })
 }
 
 const HOURS: Duration = Duration::from_secs(6 * 3600);

@@ -8,6 +8,10 @@
 //! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
 //! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
 //! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
+//! | `CLAUDE_PLUGIN_ROOT` | the plugin whose hook we are called as |
+//! | `CLAUDE_PID` | the client's own process, set by the client for its hooks |
+//! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
+//! | `PATH` | where `openspec` and language servers are looked for |
 //! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
 
@@ -48,6 +52,26 @@ pub(crate) fn claude_project_dir() -> Option<PathBuf> {
     read("CLAUDE_PROJECT_DIR").map(PathBuf::from)
 }
 
+/// Set by the client for the hooks of a plugin.
+pub(crate) fn plugin_root() -> Option<PathBuf> {
+    read("CLAUDE_PLUGIN_ROOT").map(PathBuf::from)
+}
+
+/// The process of the client that called us.
+pub(crate) fn client_process() -> Option<i32> {
+    text("CLAUDE_PID")?.parse().ok()
+}
+
+/// The language that the person reads: our own variable, then the system's.
+pub(crate) fn languages() -> (Option<String>, Option<String>) {
+    let system = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(text);
+    (text("RALPH_LANG"), system)
+}
+
+pub(crate) fn path() -> OsString {
+    read("PATH").unwrap_or_default()
+}
+
 /// The client's cap on holds in a row, where the environment sets it.
 pub(crate) fn block_cap() -> Option<u32> {
     text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP")?.parse().ok()
@@ -76,9 +100,10 @@ pub(crate) fn agent_session() -> Option<SessionId> {
     text("CLAUDE_CODE_SESSION_ID").map(SessionId::new)
 }
 
-/// The agent client in whose shell we run, if it is one.
+/// The agent client in whose shell we run, if it is one. A gate runs what an agent wrote, without the client's marks.
 pub(crate) fn agent_shell() -> Option<&'static str> {
-    const MARKS: [(&str, &str); 5] = [
+    const MARKS: [(&str, &str); 6] = [
+        (INSIDE_GATE, "inside a gate"),
         ("CLAUDECODE", "claude"),
         ("CODEX_THREAD_ID", "codex"),
         ("CODEX_SANDBOX", "codex"),

@@ -1,7 +1,7 @@
 //! Small files of our own: private, written whole or not at all.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -81,18 +81,43 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// folder, a pipe that nobody writes to) or has no end is an error, never a reason to wait.
 pub(crate) fn read_foreign(path: &Path) -> io::Result<Option<Vec<u8>>> {
     const LARGEST: u64 = 4 << 20;
-    match fs::metadata(path) {
-        Ok(meta) if meta.is_file() && meta.len() <= LARGEST => read_if_there(path),
-        Ok(meta) => {
-            let what = if meta.is_file() { "it is larger than 4 MiB" } else { "it is not a file" };
-            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {what}", path.display())))
-        }
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error),
+    let refused =
+        |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {what}", path.display())));
+    let file = match open_without_waiting(path) {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => return Ok(None),
+        // What cannot be opened for reading at all, such as a socket.
+        Err(_) if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) => return refused("it is not a file"),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return refused("it is not a file");
     }
+    let mut text = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LARGEST { refused("it is larger than 4 MiB") } else { Ok(Some(text)) }
 }
 
-fn is_absent(error: &io::Error) -> bool {
+/// Opening a pipe that nobody writes to would wait for ever.
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits();
+    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
+}
+
+/// The end of a file that may be very long.
+pub(crate) fn end_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_without_waiting(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    file.seek(io::SeekFrom::Start(meta.len().saturating_sub(most)))?;
+    let mut text = Vec::new();
+    file.take(most).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 

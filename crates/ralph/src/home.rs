@@ -5,10 +5,13 @@
 //! trust.json                     what was accepted, when, by whom
 //! definitions/SHA256             the accepted texts themselves
 //! notices/SESSION.json           what a session has yet to be told
+//! sessions/SESSION.loop.json     which loop a session carries
+//! sessions/SESSION.watched.json  what a guarded session did since the person's last prompt
 //! repos/REPO/lock                held for moments, while state changes
 //! repos/REPO/gates.lock          held while gates run: one set at a time in one repo
 //! repos/REPO/tree-cache          stat cache of the fingerprint
 //! repos/REPO/export.json         the state file we last wrote into the repo
+//! repos/REPO/loop-file.json      the `.claude/ralph-loop.local.md` we last wrote, and for which loop
 //! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked
 //! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
 //! repos/REPO/receipts/KEY        where in which ledger the receipt stands
@@ -62,6 +65,20 @@ impl Home {
         self.root.join("notices").join(format!("{}.json", name.short()))
     }
 
+    /// Whether anything is remembered of any repo.
+    pub(crate) fn remembers_repos(&self) -> bool {
+        self.root.join("repos").is_dir()
+    }
+
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    pub(crate) fn session_file(&self, session: &SessionId, what: &str) -> PathBuf {
+        let name = Digest::of(session.as_str());
+        self.sessions_dir().join(format!("{}.{what}.json", name.short()))
+    }
+
     pub(crate) fn repo(&self, id: &str) -> RepoHome {
         RepoHome { dir: self.root.join("repos").join(id) }
     }
@@ -96,6 +113,10 @@ impl RepoHome {
 
     pub(crate) fn export_record(&self) -> PathBuf {
         self.dir.join("export.json")
+    }
+
+    pub(crate) fn loop_file_record(&self) -> PathBuf {
+        self.dir.join("loop-file.json")
     }
 
     pub(crate) fn accepted_rules(&self) -> PathBuf {

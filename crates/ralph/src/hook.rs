@@ -3,34 +3,36 @@
 //! Whatever goes wrong in here, the stop goes through with a message: a hook never traps a person. Only a decision of
 //! the engine holds anybody.
 
+mod agents;
+mod guard;
+mod person;
+mod session;
+mod stop;
+mod sub_agent;
+mod tools;
+
+pub(crate) use guard::guard_id;
+
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use ralph_core::completion_marker as marker;
-use ralph_core::config::{Config, Guard, bare_agent_name};
-use ralph_core::decide::Decision;
 use ralph_core::duration;
-use ralph_core::facts::Standing;
-use ralph_core::feedback::{self, Notice};
-use ralph_core::id::{Digest, LoopId, SessionId};
-use ralph_core::ledger::event::Subject;
-use ralph_core::state::{State, Status};
+use ralph_core::feedback::Notice;
+use ralph_core::id::SessionId;
+use ralph_core::state::State;
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::definition::{self, Found, InForce, Settings};
-use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
+use crate::engine::{self, Asked};
 use crate::gates::Watch;
-use crate::home::{Home, RepoHome};
-use crate::repo::{Repo, Task};
-use crate::session_notices;
+use crate::home::Home;
+use crate::repo::Repo;
 use crate::tree::Tree;
 use crate::trust::{Acceptance, AcceptedBy, Trust};
-use crate::{clock, env, ledger};
+use crate::{clock, env, install, session_notices, sessions};
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -88,16 +90,34 @@ pub(crate) fn claude(options: &Options) -> ExitCode {
     let deadline = begun + options.deadline.unwrap_or(DEFAULT_DEADLINE);
     let reply = match answer(&call, options, deadline) {
         Ok(reply) => reply,
-        Err(LetThrough(why)) => {
-            let line = format!("ralph: {why}. The stop goes through UNVERIFIED.");
-            tell_later(&call, &line, Often::EveryTime);
-            let _exit_code = complain(&line);
-            HookReply::Tell { person: Some(line), agent: None }
-        }
+        Err(LetThrough(why)) => went_wrong(&call, &why),
     };
     // A client that does not listen any more has made up its mind.
     let _gone = io::stdout().write_all(&claude::render(&reply, &call.event));
     ExitCode::SUCCESS
+}
+
+/// What is said when an event could not be answered. A stop that goes through for it is never silent. What goes wrong with
+/// every tool goes wrong at the stop too, and is told there.
+fn went_wrong(call: &HookCall, why: &str) -> HookReply {
+    let line = match call.event {
+        HookEvent::SubagentStop | HookEvent::Stop { .. } => {
+            format!("ralph: {why}. The stop goes through UNVERIFIED.")
+        }
+        _ => format!("ralph: {why}."),
+    };
+    let _exit_code = complain(&line);
+    match call.event {
+        HookEvent::PreToolUse { .. }
+        | HookEvent::PostToolUse { .. }
+        | HookEvent::PostToolUseFailure { .. }
+        | HookEvent::SubagentStart
+        | HookEvent::SessionEnd { .. } => return HookReply::Silent,
+        // Nobody is shown what a hook says there.
+        HookEvent::SubagentStop => tell_later(call, &line, Often::EveryTime),
+        _ => {}
+    }
+    HookReply::Tell { person: Some(line), agent: None }
 }
 
 fn complain(line: &str) -> ExitCode {
@@ -167,264 +187,131 @@ fn read_input() -> io::Result<Vec<u8>> {
 }
 
 fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
-    match (&call.event, &call.session) {
-        (HookEvent::SubagentStop, _) => sub_agent_stops(call, options, deadline),
-        (HookEvent::Other(_), _) | (_, None) => Ok(HookReply::Silent),
-        (_, Some(session)) => Ok(session_notices::deliver(&Home::find()?, session, call)),
+    if is_second_voice(call) {
+        return Ok(HookReply::Silent);
+    }
+    // Law 4: who has no name is nobody's.
+    let Some(session) = &call.session else {
+        let is_agent = call.event == HookEvent::SubagentStop;
+        return if is_agent { sub_agent::stops(call, options, deadline) } else { Ok(HookReply::Silent) };
+    };
+    let door = Door { call, session, home: &Home::find()?, options, deadline };
+    let reply = match &call.event {
+        HookEvent::SubagentStop => {
+            let reply = sub_agent::stops(call, options, deadline)?;
+            door.agent_stops(&reply)?;
+            return Ok(reply);
+        }
+        HookEvent::SubagentStart => door.agent_starts(),
+        HookEvent::Stop { background } => door.session_stops(background),
+        HookEvent::StopFailure { error } => door.turn_fails(error),
+        HookEvent::UserPromptSubmit { prompt } => door.person_says(prompt),
+        HookEvent::UserPromptExpansion { command, arguments } => door.person_commands(command, arguments),
+        HookEvent::SessionStart { source } => door.session_starts(source),
+        HookEvent::SessionEnd { reason } => door.session_ends(reason),
+        HookEvent::PreToolUse { tool, file } => door.tool_is_wanted(tool, file.as_deref()),
+        HookEvent::PostToolUse { tool } => door.tool_was_used(tool),
+        HookEvent::PostToolUseFailure { tool, error } => door.tool_failed(tool, error),
+        HookEvent::Other(_) => return Ok(HookReply::Silent),
+    };
+    Ok(door.with_what_waits(reply?))
+}
+
+/// Whether the client calls us twice for this event: as the plugin's hook, and by an entry in its settings, which then
+/// has the word. Two voices would count every stop twice.
+fn is_second_voice(call: &HookCall) -> bool {
+    let (Some(_), Some(event)) = (env::plugin_root(), claude::name_of(&call.event)) else { return false };
+    let folder = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from));
+    folder.is_some_and(|folder| install::claude::answers_in_settings(&folder, event)) && spoke_first(call)
+}
+
+/// Whether the settings had the word when the session began. A client takes up its hooks then: an entry that an agent
+/// puts there later may never be run, and would silence the only voice there is.
+fn spoke_first(call: &HookCall) -> bool {
+    let (Some(session), Ok(home)) = (&call.session, Home::find()) else { return true };
+    match &call.event {
+        HookEvent::SessionStart { source } if source != "compact" => {
+            sessions::give_settings_the_word(&home, session).is_ok()
+        }
+        HookEvent::SessionEnd { .. } => sessions::take_the_word_from_settings(&home, session),
+        _ => sessions::settings_have_the_word(&home, session),
     }
 }
 
-fn sub_agent_stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
-    // An empty name is a compaction.
-    let Some(agent_type) = call.agent_type.as_deref().filter(|name| !name.is_empty()) else {
-        return Ok(HookReply::Silent);
-    };
-    let agent = bare_agent_name(agent_type);
-    let home = Home::find()?;
-    let trust = Trust::read(&home)?;
-    if trust.names_nobody() && !Guard::default().holds_agent(agent) {
-        return Ok(HookReply::Silent);
-    }
-    let trust = trust.parse()?;
-    let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
-        return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
-    };
-    let Some(repo) = Repo::find(&start, &trust)? else { return Ok(HookReply::Silent) };
-    let stop = SubAgentStop { call, agent, home: &home, repo: &repo, trust: &trust };
-    if stop.is_surely_nobodys() {
-        return Ok(HookReply::Silent);
-    }
-    stop.answer(options, deadline)
-}
-
-struct SubAgentStop<'a> {
+/// One event of a session, and all that is needed to answer it. What it means is in the files beside this one.
+struct Door<'a> {
     call: &'a HookCall,
-    agent: &'a str,
+    session: &'a SessionId,
     home: &'a Home,
-    repo: &'a Repo,
-    trust: &'a Trust,
+    options: &'a Options,
+    deadline: Instant,
 }
 
-impl SubAgentStop<'_> {
-    /// Tells without parsing a config that this agent is not held: no definition that was ever accepted names it, and the
-    /// file as it is speaks of nobody.
-    fn is_surely_nobodys(&self) -> bool {
-        if Guard::default().holds_agent(self.agent) || self.trust.ever_named(self.repo, self.agent) {
-            return false;
-        }
-        match self.repo.config() {
-            Ok(Some(file)) => !file.text.windows(5).any(|window| window == b"guard"),
-            Ok(None) => true,
-            // What cannot be read might.
-            Err(_) => false,
-        }
+impl Door<'_> {
+    /// The folder that the session works in.
+    fn folder(&self) -> Option<PathBuf> {
+        env::claude_project_dir().or_else(|| self.call.cwd.as_ref().map(PathBuf::from))
     }
 
-    fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
-        let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
-        let held = self.held_already()?;
-        let accepted = self.acceptances_that_count(held.as_ref());
-        let revoked = self.trust.revoked_at(self.repo);
-        if let (Some(held), true) = (&held, accepted.is_empty()) {
-            return self.hold_without_gates(&settings, held, deadline);
+    /// The answer with what the session has yet to be told.
+    fn with_what_waits(&self, reply: HookReply) -> HookReply {
+        let told = |notice: Option<String>, own: Option<String>| match (notice, own) {
+            (Some(notice), Some(own)) => Some(format!("{notice}\n{own}")),
+            (notice, own) => notice.or(own),
+        };
+        // What nobody hears now goes on waiting: an answer to the person does not reach the agent.
+        let to_agent = matches!(reply, HookReply::Silent | HookReply::Tell { .. });
+        if matches!(reply, HookReply::Deny { .. }) {
+            return reply;
         }
-        match Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())? {
-            Found::Nothing => Ok(HookReply::Silent),
-            Found::Untrusted(file) => {
-                let guard = definition::parse(file.layout, &file.text, &settings.defaults())
-                    .map_or_else(|_| Guard::default(), |config| config.guard);
-                Ok(if guard.holds_agent(self.agent) { self.untrusted(file.path) } else { HookReply::Silent })
+        match (reply, session_notices::deliver(self.home, self.session, self.call, to_agent)) {
+            (HookReply::Silent, waiting) => waiting,
+            (HookReply::Answer { person }, HookReply::Tell { person: Some(waiting), .. }) => {
+                HookReply::Answer { person: format!("{waiting}\n{person}") }
             }
-            Found::Revoked => Ok(self.trust_was_taken_back(revoked.unwrap_or_else(clock::now))),
-            Found::InForce(in_force) => self.judge(&settings, &in_force, held.as_ref(), deadline),
-        }
-    }
-
-    /// The state of this agent's loop while it is being held.
-    fn held_already(&self) -> io::Result<Option<State>> {
-        let Some(session) = &self.call.session else { return Ok(None) };
-        let state = ledger::state(&self.repo_home().loop_dir(&self.loop_id(session)))?;
-        Ok(Some(state).filter(|state| state.status == Status::Running))
-    }
-
-    /// Which acceptances count for this stop. One made in a shell of this very session does not. And whoever is being
-    /// held is judged by the definition it was first held by, unless a person at a terminal accepts another meanwhile.
-    fn acceptances_that_count(&self, held: Option<&State>) -> Vec<Acceptance> {
-        let by_itself = |acceptance: &Acceptance| match &acceptance.by {
-            AcceptedBy::AgentsShell { session, .. } => *session == self.call.session,
-            AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
-        };
-        let counts = |acceptance: &&Acceptance| match held {
-            None => !by_itself(acceptance),
-            Some(held) if held.definition.as_ref() == Some(&acceptance.sha256) => true,
-            Some(held) => {
-                let since = held.started_at.is_some_and(|started_at| acceptance.at > started_at);
-                since && acceptance.by == AcceptedBy::PersonAtATerminal
+            (HookReply::Tell { person, agent }, HookReply::Tell { person: p, agent: a }) => {
+                HookReply::Tell { person: told(p, person), agent: told(a, agent) }
             }
-        };
-        self.trust.accepted(self.repo).iter().filter(counts).cloned().collect()
-    }
-
-    /// Nobody whose word counts ever accepted anything here: nothing runs, and the person hears how to change that.
-    fn untrusted(&self, config: &str) -> HookReply {
-        let line = format!(
-            "ralph: `{}` was not held: no person has accepted the gates of {config} yet, so nothing was run. \
-             Look at them and accept them with `ralph trust` in {}.",
-            self.agent,
-            self.repo.root.display()
-        );
-        tell_later(self.call, &line, Often::OnceASession);
-        HookReply::Tell { person: Some(line), agent: None }
-    }
-
-    fn trust_was_taken_back(&self, at: Timestamp) -> HookReply {
-        let line = format!(
-            "ralph: `{}` was not held: trust in the gates of {} was taken back ({}); its work is UNVERIFIED. \
-             `ralph trust` accepts them again.",
-            self.agent,
-            self.repo.root.display(),
-            at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M")
-        );
-        tell_later(self.call, &line, Often::EveryTime);
-        HookReply::Tell { person: Some(line), agent: None }
-    }
-
-    /// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
-    fn hold_without_gates(
-        &self,
-        settings: &Settings,
-        held: &State,
-        deadline: Instant,
-    ) -> Result<HookReply, LetThrough> {
-        let (Some(session), Some(layout), Some(sha256)) = (&self.call.session, held.layout, &held.definition)
-        else {
-            return Ok(HookReply::Silent);
-        };
-        let config = Config::default();
-        let standing = Standing::Revoked;
-        let unknown = InForce { layout, sha256: sha256.clone(), config, standing, broken: None };
-        let home = self.repo_home();
-        let mut case = self.case(settings, &unknown, session, &home, held.task.clone())?;
-        case.limits = held.limits.clone().unwrap_or(case.limits);
-        case.markers = vec![marker::ALL_CHECKS.into()];
-        self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
-    }
-
-    fn judge(
-        &self,
-        settings: &Settings,
-        in_force: &InForce,
-        held: Option<&State>,
-        deadline: Instant,
-    ) -> Result<HookReply, LetThrough> {
-        if !in_force.config.enabled || !in_force.config.guard.holds_agent(self.agent) {
-            return Ok(HookReply::Silent);
-        }
-        let task = match (self.repo.task(in_force.layout)?, held) {
-            (Task::Named(task), _) => Some(task),
-            (Task::NoTasks, _) => None,
-            // Taking the task away frees nobody who is being held for it.
-            (Task::NoneSet, Some(held)) => held.task.clone(),
-            (Task::NoneSet, None) => return Ok(HookReply::Silent),
-        };
-        let Some(session) = &self.call.session else {
-            return Err(LetThrough(format!("the hook input of `{}` names no session", self.agent)));
-        };
-        let home = self.repo_home();
-        let case = self.case(settings, in_force, session, &home, task)?;
-        let mut write_ahead = WriteAhead { home: self.home, session, agent: self.agent, written: false };
-        let judged = case.judge(&self.asked(deadline), &mut write_ahead);
-        if write_ahead.written {
-            session_notices::gates_end(self.home, session)?;
-        }
-        self.reply(judged)
-    }
-
-    fn repo_home(&self) -> RepoHome {
-        self.home.repo(&self.repo.id())
-    }
-
-    fn asked(&self, deadline: Instant) -> Asked<'_> {
-        Asked {
-            arrived: clock::now(),
-            deadline: Some(deadline),
-            last_message: &self.call.last_message,
-            jobs: engine::jobs(),
-            keep_going: false,
-            fresh: false,
-        }
-    }
-
-    fn case<'b>(
-        &'b self,
-        settings: &'b Settings,
-        in_force: &'b InForce,
-        session: &SessionId,
-        home: &'b RepoHome,
-        task: Option<String>,
-    ) -> io::Result<Case<'b>> {
-        let markers = match task.as_deref() {
-            Some(task) => marker::expected(&self.repo.check_list(task)?),
-            None => Vec::new(),
-        };
-        let id = self.call.agent.clone().unwrap_or_else(|| ralph_core::id::AgentId::new(""));
-        Ok(Case {
-            repo: self.repo,
-            home,
-            settings,
-            in_force,
-            loop_id: self.loop_id(session),
-            subject: Subject::SubAgent { name: self.agent.to_owned(), id },
-            session: Some(session.clone()),
-            task,
-            preset: ralph_core::preset::CHECK.name,
-            limits: settings.limits(in_force.layout, &in_force.config.budget),
-            is_part: false,
-            markers,
-        })
-    }
-
-    /// One loop for each agent of each session: two check agents at once do not share a count.
-    fn loop_id(&self, session: &SessionId) -> LoopId {
-        let agent = self.call.agent.as_ref().map_or("", |agent| agent.as_str());
-        let digest = Digest::of_parts([session.as_str().as_bytes(), agent.as_bytes()]);
-        let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let name: String = self.agent.chars().map(safe).take(30).collect();
-        LoopId::new(format!("{name}-{}", digest.short()))
-    }
-
-    fn reply(&self, judged: Result<Outcome, EngineError>) -> Result<HookReply, LetThrough> {
-        let outcome = match judged {
-            // The client's time-out, or the person pressed Esc: nobody listens any more, and the stop went through.
-            Err(EngineError::Interrupted(signal)) => {
-                if let Some(session) = &self.call.session {
-                    session_notices::leave(
-                        self.home,
-                        session,
-                        &feedback::cut_off(self.agent, &format!("signal {signal}")),
-                    )?;
-                }
-                return Ok(HookReply::Silent);
+            (HookReply::Block { reason, detail, person }, HookReply::Tell { person: p, .. }) => {
+                HookReply::Block { reason, detail, person: told(p, person) }
             }
-            other => other?,
-        };
-        match &outcome.decision {
-            Decision::Hold { attempt, reason } => {
-                let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
-                Ok(HookReply::Block { reason: told.reason, detail: told.detail })
-            }
-            Decision::LetGo { .. } => {
-                if let (Some(notice), Some(session)) =
-                    (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
-                {
-                    session_notices::leave(self.home, session, &notice)?;
-                }
-                Ok(HookReply::Tell {
-                    person: feedback::headline(&outcome.facts, &outcome.decision),
-                    agent: None,
-                })
-            }
-            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => Ok(HookReply::Silent),
+            (reply, _) => reply,
         }
     }
+}
+
+/// How the checks are looked at for a hook.
+fn asked(call: &HookCall, deadline: Instant) -> Asked<'_> {
+    Asked {
+        arrived: clock::now(),
+        deadline: Some(deadline),
+        last_message: &call.last_message,
+        jobs: engine::jobs(),
+        keep_going: false,
+        fresh: false,
+    }
+}
+
+/// Which acceptances count for a stop. One made in a shell of this very session does not. And whoever is being held is
+/// judged by the definition it was first held by, unless a person at a terminal accepts another meanwhile.
+pub(crate) fn acceptances_that_count(
+    trust: &Trust,
+    repo: &Repo,
+    session: Option<&SessionId>,
+    held: Option<&State>,
+) -> Vec<Acceptance> {
+    let by_itself = |acceptance: &Acceptance| match &acceptance.by {
+        // A shell that does not say whose it is may be this one's.
+        AcceptedBy::AgentsShell { session: whose, .. } => whose.is_none() || whose.as_ref() == session,
+        AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
+    };
+    let counts = |acceptance: &&Acceptance| match held {
+        None => !by_itself(acceptance),
+        Some(held) if held.definition.as_ref() == Some(&acceptance.sha256) => true,
+        Some(held) => {
+            let since = held.started_at.is_some_and(|started_at| acceptance.at > started_at);
+            since && acceptance.by == AcceptedBy::PersonAtATerminal
+        }
+    };
+    trust.accepted(repo).iter().filter(counts).cloned().collect()
 }

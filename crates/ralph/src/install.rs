@@ -52,10 +52,12 @@ impl Installed {
         }
         let now = read_text(&full)?;
         let ours = self.files.iter().position(|file| file.path == Path::new(path));
-        let before = match ours.map(|at| self.files.swap_remove(at)) {
+        let before = match (ours.map(|at| self.files.swap_remove(at)), now) {
             // Written by us and untouched since: what was there first is still what was there before.
-            Some(file) if now.as_ref().is_some_and(|now| Digest::of(now) == file.after) => file.before,
-            _ => now,
+            (Some(file), Some(now)) if Digest::of(&now) == file.after => file.before,
+            // Somebody changed it since: what is theirs is what is there without ours.
+            (Some(file), Some(now)) => Some(claude::take_out(&now, file.before.as_deref()).unwrap_or(now)),
+            (_, now) => now,
         };
         self.files.push(WrittenFile { path: path.into(), before, after: Digest::of(text) });
         // First the memory of it: a file that we do not remember could not be taken out again.
@@ -66,11 +68,21 @@ impl Installed {
         replace_keeping_mode(&full, text)
     }
 
+    /// Whether we wrote this file and nobody changed it since.
+    pub(crate) fn is_as_we_wrote_it(&self, root: &Path, path: &str) -> bool {
+        let written = self.files.iter().find(|file| file.path == Path::new(path));
+        let now = read_text(&root.join(path)).ok().flatten();
+        written.zip(now).is_some_and(|(file, now)| Digest::of(now) == file.after)
+    }
+
     /// Puts everything back; tells of each file what became of it.
     pub(crate) fn undo(&mut self, home: &RepoHome, root: &Path) -> io::Result<Vec<(PathBuf, Undone)>> {
         let mut told = Vec::new();
         for file in std::mem::take(&mut self.files) {
             let undone = undo_one(&root.join(&file.path), &file)?;
+            if undone == Undone::Removed {
+                remove_empty_folders(root, &file.path);
+            }
             told.push((file.path, undone));
         }
         self.save(home)?;
@@ -100,17 +112,25 @@ fn undo_one(path: &Path, file: &WrittenFile) -> io::Result<Undone> {
         }
         (None, true) => {
             fs::remove_file(path)?;
-            // The folder goes too where we made it: only an empty one can be removed.
-            let _not_empty = path.parent().map(fs::remove_dir);
             Ok(Undone::Removed)
         }
-        (_, false) => match claude::take_out(&now) {
+        (before, false) => match claude::take_out(&now, before.as_deref()) {
             Some(rest) => {
                 replace_keeping_mode(path, &rest)?;
                 Ok(Undone::EntriesTakenOut)
             }
             None => Ok(Undone::LeftAsItIs),
         },
+    }
+}
+
+/// The folders of a file that is gone go too, where we made them: only an empty one can be removed.
+fn remove_empty_folders(root: &Path, path: &Path) {
+    let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    for folder in folders {
+        if fs::remove_dir(root.join(folder)).is_err() {
+            return;
+        }
     }
 }
 

@@ -278,7 +278,7 @@ mod tests {
     use std::time::Duration;
 
     fn event(number: u32) -> Event {
-        Event::Waited { what: format!("number {number}") }
+        Event::Waited { what: format!("number {number}"), entries: Vec::new() }
     }
 
     fn write(dir: &Path, numbers: std::ops::Range<u32>) -> State {

@@ -67,6 +67,11 @@ impl Repo {
         Ok(Self::at(&fs::canonicalize(folder)?))
     }
 
+    /// A repo whose root is known, whatever has become of the folder.
+    pub(crate) fn known(root: &Path) -> Self {
+        Self::at(root)
+    }
+
     /// The repo whose root is this folder.
     fn at(root: &Path) -> Self {
         let Some(checkout) = root.ancestors().find(|folder| folder.join(".git").exists()) else {

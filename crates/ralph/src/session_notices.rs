@@ -86,10 +86,23 @@ pub(crate) fn leave_once(home: &Home, session: &SessionId, line: &str) -> io::Re
     })
 }
 
+/// Whether these words are said for the first time in this session; from now on they are not.
+pub(crate) fn say_once(home: &Home, session: &SessionId, line: &str) -> io::Result<bool> {
+    let mut first = false;
+    change(&home.notices_file(session), |waiting| {
+        first = !waiting.said_once.iter().any(|said| said == line);
+        if first {
+            waiting.said_once.push(line.to_owned());
+        }
+    })?;
+    Ok(first)
+}
+
 /// What this call can tell of what waits. What an agent inside a sub-agent hears still waits for the main agent: a
 /// sub-agent may keep it to itself, and several may be at work.
-pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall) -> HookReply {
-    let (to_person, to_agent) = (claude::can_tell_person(call), claude::can_tell_agent(&call.event));
+pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall, reaches_agent: bool) -> HookReply {
+    let to_person = claude::can_tell_person(call);
+    let to_agent = reaches_agent && claude::can_tell_agent(&call.event);
     let path = home.notices_file(session);
     // Most sessions have nothing waiting: one look, no write.
     let mut waiting = Waiting::read(&path).unwrap_or_default();

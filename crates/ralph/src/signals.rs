@@ -1,7 +1,9 @@
 //! Being told to end: a signal becomes a request to stop the gates, whose whole tree dies first, then we do.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Caught;
@@ -13,15 +15,16 @@ use crate::proc::Stop;
 pub(crate) struct Signals {
     pub(crate) stop: Stop,
     caught: Arc<AtomicI32>,
+    freed: Arc<AtomicBool>,
 }
 
 impl Signals {
     pub(crate) fn watch() -> Self {
-        let signals = Self { stop: Stop::new(), caught: Arc::default() };
+        let signals = Self { stop: Stop::new(), caught: Arc::default(), freed: Arc::default() };
         let watcher = signals.clone();
         // Without the watcher the default holds: a signal ends us, and whoever sent it ends our children too.
         if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM, SIGHUP]) {
-            let _no_room_for_a_thread = std::thread::Builder::new().spawn(move || {
+            let _no_room_for_a_thread = thread::Builder::new().spawn(move || {
                 for signal in caught.forever() {
                     watcher.caught.store(signal, Ordering::SeqCst);
                     watcher.stop.ask();
@@ -29,6 +32,24 @@ impl Signals {
             });
         }
         signals
+    }
+
+    /// Ends the gates of a session that a person freed.
+    pub(crate) fn free(&self) {
+        self.freed.store(true, Ordering::SeqCst);
+        self.stop.ask();
+    }
+
+    pub(crate) fn is_freed(&self) -> bool {
+        self.freed.load(Ordering::SeqCst)
+    }
+
+    /// Waits for a signal that is on its way, for at most `time`.
+    pub(crate) fn wait(&self, time: Duration) {
+        let begun = Instant::now();
+        while self.caught().is_none() && begun.elapsed() < time {
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The signal that asked us to end, if one did.

@@ -30,7 +30,6 @@ mod well_known_caches;
 mod tests;
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -61,7 +60,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(2);
 pub(crate) struct TreeReader<'a> {
     root: &'a Path,
     cache: Option<PathBuf>,
-    own: Vec<OwnFile>,
+    own: Vec<Box<dyn Fn() -> Vec<OwnFile> + Sync + 'a>>,
     pinned: Option<&'a IgnoreRules>,
     settled_after: Duration,
 }
@@ -88,10 +87,11 @@ impl<'a> TreeReader<'a> {
         self
     }
 
-    /// Leaves out these files, as long as they are as ralph wrote them.
+    /// Leaves out these files, as long as they are as ralph wrote them. It is asked at every read, after the contents:
+    /// another ralph may write such a file at any time.
     #[must_use]
-    pub(crate) fn own_files(mut self, own: impl IntoIterator<Item = OwnFile>) -> Self {
-        self.own.extend(own);
+    pub(crate) fn own_files(mut self, own: impl Fn() -> Vec<OwnFile> + Sync + 'a) -> Self {
+        self.own.push(Box::new(own));
         self
     }
 
@@ -135,11 +135,12 @@ impl<'a> TreeReader<'a> {
     }
 
     fn entries(&self, found: Vec<Found>) -> Vec<Entry> {
-        let own: HashMap<&[u8], &Digest> =
-            self.own.iter().map(|own| (own.path.as_os_str().as_bytes(), &own.sha256)).collect();
+        let own: Vec<OwnFile> = self.own.iter().flat_map(|own| own()).collect();
         let is_own = |entry: &Entry| {
-            entry.fact.kind == Kind::File
-                && own.get(&*entry.path).is_some_and(|sha| **sha == entry.fact.digest)
+            let is_it = |own: &OwnFile| {
+                own.sha256 == entry.fact.digest && own.path.as_os_str().as_bytes() == &*entry.path
+            };
+            entry.fact.kind == Kind::File && own.iter().any(is_it)
         };
         found.into_iter().filter_map(Found::into_entry).filter(|entry| !is_own(entry)).collect()
     }

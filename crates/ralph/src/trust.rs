@@ -96,6 +96,12 @@ impl TrustText {
         !text.windows(7).any(|window| window == b"\"guard\"")
     }
 
+    /// Whether some definition may guard sessions: one that does names them.
+    pub(crate) fn may_guard_sessions(&self) -> bool {
+        let text = self.text.as_deref().unwrap_or_default();
+        text.windows(9).any(|window| window == b"\"session\"")
+    }
+
     pub(crate) fn parse(self) -> io::Result<Trust> {
         let Some(text) = self.text else { return Ok(Trust::default()) };
         serde_json::from_slice(&text).map_err(|error| {
@@ -141,6 +147,13 @@ impl Trust {
         let Some(known) = self.of(repo) else { return false };
         let now = known.accepted.iter().filter_map(|acceptance| acceptance.guard.as_ref());
         now.chain(&known.named_before).any(|guard| guard.holds_agent(agent))
+    }
+
+    /// Whether a definition that was ever accepted for this repo guards its sessions.
+    pub(crate) fn ever_guarded_sessions(&self, repo: &Repo) -> bool {
+        let Some(known) = self.of(repo) else { return false };
+        let now = known.accepted.iter().filter_map(|acceptance| acceptance.guard.as_ref());
+        now.chain(&known.named_before).any(Guard::holds_session)
     }
 
     /// When everything accepted was taken back, if it was.

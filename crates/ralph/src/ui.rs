@@ -56,10 +56,20 @@ pub(crate) fn somebody_is_there() -> bool {
 
 /// Asks; only a clear yes is a yes.
 pub(crate) fn ask(question: impl Display) -> bool {
-    let _reader_gone = write!(anstream::stdout(), "{question} [y/N] ");
+    matches!(answer_to(question, "[y/N]").as_deref(), Some("y" | "Y" | "yes"))
+}
+
+/// Asks for what most people want: a bare Enter is a yes too. Nobody there is a no.
+pub(crate) fn ask_for_the_usual(question: impl Display) -> bool {
+    matches!(answer_to(question, "[Y/n]").as_deref(), Some("" | "y" | "Y" | "yes"))
+}
+
+fn answer_to(question: impl Display, choices: &str) -> Option<String> {
+    let _reader_gone = write!(anstream::stdout(), "{question} {choices} ");
     let _reader_gone = io::stdout().flush();
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    let read = io::stdin().lock().read_line(&mut answer).ok().filter(|read| *read > 0);
+    read.map(|_| answer.trim().to_owned())
 }
 
 /// How long ago, as people say it.

@@ -82,7 +82,7 @@ fn what_is_wrong_is_named_with_its_place_and_a_hint() {
         ),
         ("verify:\n  - {run: a, name: x, needs: [x]}\n", 2, "waits for itself", "`needs`"),
         ("verify:\n  - {run: a, inputs: [\"[\"]}\n", 2, "`inputs`", "src/**"),
-        ("guard: [session]\n", 1, "does not hold `session` yet", "agent:session"),
+        ("guard: [teammates]\n", 1, "does not hold `teammates` yet", "agent:teammates"),
         ("budget: { attempts: 0 }\n", 1, "would let go at once", "at least 1"),
         ("budget: { attempts: many }\n", 1, "is not a number", "`unlimited`"),
         ("trust: true\nverify: [a]\n", 1, "unknown key `trust`", "there are"),
@@ -219,4 +219,17 @@ fn a_key_of_a_million_letters_is_refused_at_once_and_not_shown_whole() {
     let text = format!("? {}\n: 1\n", "a".repeat(1_000_000));
     let problem = parse(&text, Layout::Native).expect_err("no such key");
     assert!(problem.what.len() < 200 && problem.hint.len() < 200, "{} {}", problem.what, problem.hint);
+}
+
+#[test]
+fn the_session_is_guarded_by_its_word_and_an_agent_of_that_name_by_another() {
+    let guard = |text: &str| parse(text, Layout::Native).expect(text).guard;
+    let session = guard("guard: [session, check]\n");
+    assert!(session.holds_session() && session.holds_agent("check") && !session.holds_agent("session"));
+    let agent = guard("guard: [\"agent:session\"]\n");
+    assert!(!agent.holds_session() && agent.holds_agent("session"));
+    for kept in [session, agent] {
+        let stored = serde_json::to_string(&kept).expect("JSON");
+        assert_eq!(serde_json::from_str::<Guard>(&stored).expect("our own words"), kept, "{stored}");
+    }
 }

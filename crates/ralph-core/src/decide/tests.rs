@@ -15,7 +15,7 @@ use crate::ledger::event::Subject;
 use crate::preset;
 use crate::state_file::Exported;
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")
 }
 
@@ -78,19 +78,26 @@ fn gates_seen(outcome: Outcome, receipts: Vec<Receipt>) -> Evidence {
     })
 }
 
-fn passing() -> Evidence {
+pub(super) fn passing() -> Evidence {
     gates_seen(Outcome::Passed, vec![receipt_on("now")])
 }
 
-fn failing() -> Evidence {
+pub(super) fn failing() -> Evidence {
     gates_seen(Outcome::Failed { code: 1 }, Vec::new())
+}
+
+/// A failure with another text.
+pub(super) fn failing_with(text: &str) -> Evidence {
+    let Evidence::Gates(mut seen) = failing() else { unreachable!("gates") };
+    seen.reports[0].excerpt = text.into();
+    Evidence::Gates(seen)
 }
 
 fn trouble() -> Evidence {
     gates_seen(Outcome::CouldNotStart { why: "sh: nosuch: not found".into() }, Vec::new())
 }
 
-fn facts(evidence: Evidence) -> Facts {
+pub(super) fn facts(evidence: Evidence) -> Facts {
     Facts {
         arrived: at(0),
         now: at(0),
@@ -104,19 +111,31 @@ fn facts(evidence: Evidence) -> Facts {
         standing: Standing::Accepted,
         checks: Checks::Gates,
         export: ExportSeen::default(),
+        session_stop: None,
         evidence: Some(evidence),
     }
 }
 
 /// A loop in memory: what the program does with ledger and state, without either.
 #[derive(Default)]
-struct Loop {
-    state: State,
-    history: Vec<(Timestamp, Event)>,
+pub(super) struct Loop {
+    pub(super) state: State,
+    pub(super) history: Vec<(Timestamp, Event)>,
 }
 
 impl Loop {
-    fn stop(&mut self, facts: &Facts) -> Decision {
+    pub(super) fn take(&mut self, event: Event) {
+        self.state.apply(at(0), &event);
+        self.history.push((at(0), event));
+    }
+
+    pub(super) fn happen(&mut self, happening: &crate::life::Happening) {
+        for event in crate::life::happen(&self.state, happening) {
+            self.take(event);
+        }
+    }
+
+    pub(super) fn stop(&mut self, facts: &Facts) -> Decision {
         let step = decide(&self.state, facts);
         for event in step.events {
             self.state.apply(facts.now, &event);
@@ -125,16 +144,16 @@ impl Loop {
         step.decision
     }
 
-    fn stops(&mut self, facts: &Facts, count: usize) -> Vec<Decision> {
+    pub(super) fn stops(&mut self, facts: &Facts, count: usize) -> Vec<Decision> {
         (0..count).map(|_| self.stop(facts)).collect()
     }
 }
 
-fn is_hold(decision: &Decision) -> bool {
+pub(super) fn is_hold(decision: &Decision) -> bool {
     matches!(decision, Decision::Hold { .. })
 }
 
-fn verdict(decision: &Decision) -> Option<Verdict> {
+pub(super) fn verdict(decision: &Decision) -> Option<Verdict> {
     match decision {
         Decision::LetGo { verdict, .. } => Some(*verdict),
         _ => None,

@@ -5,11 +5,14 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::agent_report::AgentReport;
 use crate::budget::Limits;
 use crate::gate::GateReport;
 use crate::gate::receipt::Receipt;
+use crate::goal::Goal;
 use crate::id::{AgentId, Digest, GateName, SessionId, TreeHash};
 use crate::layout::Layout;
+use crate::loop_error::ErrorKind;
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Who is trying to stop.
@@ -21,6 +24,8 @@ pub enum Subject {
         name: String,
         id: AgentId,
     },
+    /// The session itself.
+    Session,
     /// Nobody: a person, an agent or CI wants to know now.
     Plain,
 }
@@ -30,6 +35,7 @@ impl Subject {
     pub fn name(&self) -> &str {
         match self {
             Self::SubAgent { name, .. } => name,
+            Self::Session => "session",
             Self::Plain => "verify",
         }
     }
@@ -48,6 +54,46 @@ pub enum Event {
         /// The accepted definition in force.
         definition: Digest,
         limits: Limits,
+        /// What a session loop is for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        goal: Option<Goal>,
+        /// The prompt of the person that a guarded session works on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+    },
+    /// A session carries the loop on.
+    Bound {
+        session: SessionId,
+        /// The process of its client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<i32>,
+    },
+    Paused {
+        why: PauseCause,
+    },
+    Resumed {
+        /// Whether what was used up is granted once more.
+        #[serde(default)]
+        renewed: bool,
+    },
+    Cancelled {
+        why: CancelCause,
+    },
+    /// The session's agent called another one.
+    AgentCalled {
+        agent: AgentId,
+        name: String,
+    },
+    AgentFinished {
+        agent: AgentId,
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        report: Option<AgentReport>,
+    },
+    /// Something went wrong that was no stop.
+    Erred {
+        error: TypedError,
+        in_a_row: u32,
     },
     /// A state file of another tool was found and is carried on.
     Adopted {
@@ -91,6 +137,9 @@ pub enum Event {
     },
     Waited {
         what: String,
+        /// The entries of background work that excused the stop.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        entries: Vec<String>,
     },
     /// Gates were run without judging anybody: some of them, or to see whether they work.
     Looked {
@@ -115,6 +164,58 @@ pub struct Judgement {
     pub tree: Option<TreeHash>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureMark>,
+    /// The last tool call before the stop, where it is known: the same one at the next stop means that nothing was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<String>,
+    /// The agent promised, and it was not so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub false_promise: bool,
+}
+
+/// One of the errors that count in a row.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypedError {
+    pub kind: ErrorKind,
+    pub what: String,
+}
+
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum PauseCause {
+    /// The person said so in the session.
+    Word,
+    Command,
+    SessionEnded {
+        reason: String,
+    },
+    /// The session was cleared: its client goes on under another session id.
+    Cleared {
+        client: Option<i32>,
+    },
+    Errors,
+    Limit {
+        limit: LimitHit,
+    },
+}
+
+impl PauseCause {
+    /// Whether its session went away by it.
+    pub fn is_departure(&self) -> bool {
+        matches!(self, Self::SessionEnded { .. } | Self::Cleared { .. })
+    }
+}
+
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum CancelCause {
+    Command,
+    /// Its file in the repo was deleted.
+    FileDeleted,
+    /// Another loop took its place.
+    Replaced,
 }
 
 /// Enough of a failure to tell at the next attempt whether it is still the same one.
@@ -130,9 +231,20 @@ pub struct FailureMark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum ResetCause {
-    TaskChanged { from: Option<String>, to: Option<String> },
-    Stale { idle_seconds: u64 },
-    ExportDeleted { deletions: u64 },
+    TaskChanged {
+        from: Option<String>,
+        to: Option<String>,
+    },
+    Stale {
+        idle_seconds: u64,
+    },
+    /// The person asked for something new: every prompt has a budget of its own.
+    NewPrompt {
+        prompt: Option<String>,
+    },
+    ExportDeleted {
+        deletions: u64,
+    },
     Command,
 }
 

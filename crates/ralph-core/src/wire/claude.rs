@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{HookCall, HookEvent, HookReply, Unreadable};
+use crate::facts::BackgroundWork;
 use crate::id::{AgentId, SessionId};
 
 /// The client shows up to about 10,000 characters of context whole.
@@ -30,6 +31,52 @@ struct Input<'a> {
     agent_type: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     last_assistant_message: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    prompt_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    transcript_path: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    permission_mode: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    prompt: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    command_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    command_args: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    source: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tool_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    error: Option<Cow<'a, str>>,
+    #[serde(default)]
+    background_tasks: Vec<BackgroundTask>,
+}
+
+/// An entry that is not of this form is one that we know nothing of, and no reason to throw the whole input away.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BackgroundTask {
+    id: String,
+    r#type: String,
+    status: String,
+    description: String,
+}
+
+/// Read only where a tool's file matters.
+#[derive(Deserialize)]
+struct ToolInput {
+    #[serde(default)]
+    tool_input: ToolFile,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ToolFile {
+    #[serde(alias = "filePath", alias = "path")]
+    file_path: Option<String>,
 }
 
 pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
@@ -39,8 +86,12 @@ pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
     let input: Input<'_> =
         serde_json::from_slice(bytes).map_err(|error| Unreadable::NotAHookInput(error.to_string()))?;
     let text = |value: Option<Cow<'_, str>>| value.filter(|text| !text.is_empty()).map(Cow::into_owned);
+    let event = event(&input, bytes);
     Ok(HookCall {
-        event: event(&input.hook_event_name),
+        event,
+        prompt: text(input.prompt_id),
+        transcript: text(input.transcript_path),
+        is_planning: input.permission_mode.as_deref() == Some("plan"),
         session: text(input.session_id).map(SessionId::new),
         cwd: text(input.cwd),
         agent: text(input.agent_id).map(AgentId::new),
@@ -49,34 +100,83 @@ pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
     })
 }
 
-fn event(name: &str) -> HookEvent {
-    match name {
+fn event(input: &Input<'_>, bytes: &[u8]) -> HookEvent {
+    let owned = |text: &Option<Cow<'_, str>>| text.as_deref().unwrap_or_default().to_owned();
+    let tool = || owned(&input.tool_name);
+    match &*input.hook_event_name {
         "SubagentStop" => HookEvent::SubagentStop,
-        "Stop" => HookEvent::Stop,
-        "UserPromptSubmit" => HookEvent::UserPromptSubmit,
-        "PostToolUse" => HookEvent::PostToolUse,
+        "SubagentStart" => HookEvent::SubagentStart,
+        "Stop" => HookEvent::Stop { background: waited_for(&input.background_tasks) },
+        "StopFailure" => HookEvent::StopFailure { error: owned(&input.error) },
+        "UserPromptSubmit" => HookEvent::UserPromptSubmit { prompt: owned(&input.prompt) },
+        "UserPromptExpansion" => HookEvent::UserPromptExpansion {
+            command: owned(&input.command_name),
+            arguments: owned(&input.command_args),
+        },
+        "SessionStart" => HookEvent::SessionStart { source: owned(&input.source) },
+        "SessionEnd" => HookEvent::SessionEnd { reason: owned(&input.reason) },
+        "PreToolUse" => HookEvent::PreToolUse { tool: tool(), file: tools_file(bytes) },
+        "PostToolUse" => HookEvent::PostToolUse { tool: tool() },
+        "PostToolUseFailure" => HookEvent::PostToolUseFailure { tool: tool(), error: owned(&input.error) },
         other => HookEvent::Other(other.to_owned()),
     }
+}
+
+/// What an agent waits for: other agents. A shell or a monitor may run all day.
+fn waited_for(tasks: &[BackgroundTask]) -> Vec<BackgroundWork> {
+    let waits = |task: &&BackgroundTask| {
+        task.status == "running" && matches!(task.r#type.as_str(), "subagent" | "teammate" | "workflow")
+    };
+    let work = |task: &BackgroundTask| BackgroundWork { id: task.id.clone(), what: task.description.clone() };
+    tasks.iter().filter(waits).map(work).collect()
+}
+
+fn tools_file(bytes: &[u8]) -> Option<String> {
+    serde_json::from_slice::<ToolInput>(bytes).ok()?.tool_input.file_path
+}
+
+/// What the client calls an event that we answer.
+pub fn name_of(event: &HookEvent) -> Option<&str> {
+    Some(event_name(event)).filter(|_| !matches!(event, HookEvent::Other(_)))
 }
 
 fn event_name(event: &HookEvent) -> &str {
     match event {
         HookEvent::SubagentStop => "SubagentStop",
-        HookEvent::Stop => "Stop",
-        HookEvent::UserPromptSubmit => "UserPromptSubmit",
-        HookEvent::PostToolUse => "PostToolUse",
+        HookEvent::SubagentStart => "SubagentStart",
+        HookEvent::Stop { .. } => "Stop",
+        HookEvent::StopFailure { .. } => "StopFailure",
+        HookEvent::UserPromptSubmit { .. } => "UserPromptSubmit",
+        HookEvent::UserPromptExpansion { .. } => "UserPromptExpansion",
+        HookEvent::SessionStart { .. } => "SessionStart",
+        HookEvent::SessionEnd { .. } => "SessionEnd",
+        HookEvent::PreToolUse { .. } => "PreToolUse",
+        HookEvent::PostToolUse { .. } => "PostToolUse",
+        HookEvent::PostToolUseFailure { .. } => "PostToolUseFailure",
         HookEvent::Other(name) => name,
     }
 }
 
 /// What an event's answer can carry without holding anybody. Additional context on a stop event would hold.
 pub fn can_tell_agent(event: &HookEvent) -> bool {
-    matches!(event, HookEvent::UserPromptSubmit | HookEvent::PostToolUse)
+    matches!(
+        event,
+        HookEvent::UserPromptSubmit { .. }
+            | HookEvent::UserPromptExpansion { .. }
+            | HookEvent::SessionStart { .. }
+            | HookEvent::PostToolUse { .. }
+    )
 }
 
 /// Whether the client shows a `systemMessage` of this call; when a sub-agent stops, and inside one, it is lost.
 pub fn can_tell_person(call: &HookCall) -> bool {
-    let shown = matches!(call.event, HookEvent::UserPromptSubmit | HookEvent::PostToolUse | HookEvent::Stop);
+    let shown = matches!(
+        call.event,
+        HookEvent::UserPromptSubmit { .. }
+            | HookEvent::UserPromptExpansion { .. }
+            | HookEvent::PostToolUse { .. }
+            | HookEvent::Stop { .. }
+    );
     shown && call.agent.is_none()
 }
 
@@ -99,11 +199,30 @@ pub fn render(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
             value
         }
         // Context alone would hold too, but not on clients before 2.1.163.
-        HookReply::Block { reason, detail } => json!({
+        HookReply::Block { reason, detail, person } => {
+            let mut value = json!({
+                "decision": "block",
+                "reason": reason,
+                "hookSpecificOutput": {"hookEventName": event_name(event), "additionalContext": shortened(detail)},
+            });
+            if let Some(person) = person {
+                value["systemMessage"] = json!(person);
+            }
+            value
+        }
+        // After a command a block leaves nothing of it in the session; after plain words it would leave them in the input
+        // box.
+        HookReply::Answer { person } if matches!(event, HookEvent::UserPromptExpansion { .. }) => json!({
             "decision": "block",
-            "reason": reason,
-            "hookSpecificOutput": {"hookEventName": event_name(event), "additionalContext": shortened(detail)},
+            "reason": person,
+            "hookSpecificOutput": {"hookEventName": event_name(event), "suppressOriginalPrompt": true},
         }),
+        HookReply::Answer { person } => json!({"continue": false, "stopReason": person}),
+        HookReply::Deny { reason } => json!({"hookSpecificOutput": {
+            "hookEventName": event_name(event),
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }}),
     };
     let mut bytes = value.to_string().into_bytes();
     bytes.push(b'\n');

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
-use ralph_core::id::LoopId;
+use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
 use crate::definition::{Found, Settings};
 use crate::home::{Home, RepoHome};
+use crate::hook::acceptances_that_count;
+use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::tree::TreeReader;
-use crate::trust::Trust;
-use crate::{exit, files};
+use crate::trust::{Acceptance, Trust};
+use crate::{env, exit, files};
 
 pub(super) struct Place {
     pub(super) home: Home,
@@ -51,9 +53,49 @@ impl Place {
     }
 
     pub(super) fn found(&self) -> Result<Found, Failure> {
-        let accepted = self.trust.accepted(&self.repo);
+        self.found_by(self.trust.accepted(&self.repo))
+    }
+
+    /// What holds for the session in whose shell we are: what was accepted there does not count for itself.
+    pub(super) fn found_for(&self, session: Option<&SessionId>) -> Result<Found, Failure> {
+        match session {
+            Some(_) => self.found_by(&acceptances_that_count(&self.trust, &self.repo, session, None)),
+            None => self.found(),
+        }
+    }
+
+    fn found_by(&self, accepted: &[Acceptance]) -> Result<Found, Failure> {
         let revoked = self.trust.revoked_at(&self.repo).is_some();
         Ok(Found::look(&self.home, &self.repo, accepted, revoked, &self.settings.defaults())?)
+    }
+
+    /// The session loops that a command is about: the named one; else that of the session in whose shell we are; else
+    /// every one that is open.
+    pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, Failure> {
+        if let Some(word) = word {
+            let id = self.named_loop(Some(word))?;
+            let found = SessionLoop::at(&self.home, self.repo.clone(), id.clone())?;
+            let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
+            return Ok(vec![found.ok_or_else(none)?]);
+        }
+        if let Some(session) = env::agent_session()
+            && let Some(found) = SessionLoop::of(&self.home, &session)?
+        {
+            return Ok(vec![found]);
+        }
+        Ok(SessionLoop::open_in(&self.home, &self.repo)?)
+    }
+
+    /// What only a person may do: an agent does not free itself.
+    pub(super) fn only_for_a_person(what: &str) -> Result<(), Failure> {
+        match env::agent_shell() {
+            None => Ok(()),
+            Some(client) => Err(Failure::new(
+                exit::NEEDS_PERSON,
+                format!("this is a shell of an agent ({client}): only a person may {what}"),
+            )
+            .hint("say it in the session, or use a terminal of your own")),
+        }
     }
 
     /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.

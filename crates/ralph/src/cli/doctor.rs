@@ -8,20 +8,30 @@ use std::process::{Command, ExitCode, Stdio};
 use ralph_core::budget::Attempts;
 use ralph_core::config::Guard;
 use ralph_core::facts::Standing;
-use ralph_core::state::Status;
+use ralph_core::feedback;
+use ralph_core::state::{State, Status};
 use serde_json::{Value, json};
 
-use super::Done;
 use super::context::Place;
+use super::{Done, Failure};
 use crate::definition::{Found, InForce};
 use crate::install::Timeouts;
-use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry};
+use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
+use crate::loop_file::OnDisk;
+use crate::loops::SessionLoop;
 use crate::trust::AcceptedBy;
 use crate::ui::{self, BAD, FAINT, GOOD, paint};
-use crate::{clock, env, exit, files, ledger};
+use crate::{clock, env, exit, ledger};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
-const RECORDED: &str = include_str!("../../../ralph-core/fixtures/claude/subagent_stop.first.json");
+const RECORDED_STOP: &str = include_str!("../../../ralph-core/fixtures/claude/subagent_stop.first.json");
+
+/// A command of the person's, with the fields that it sends. It is answered whoever is held, and in any repo.
+const RECORDED_COMMAND: &str = r#"{"session_id": "doctor", "hook_event_name": "UserPromptExpansion",
+"expansion_type": "slash_command", "command_name": "ralph-status", "command_args": "", "prompt": "/ralph-status"}"#;
+
+/// How many loops back we look.
+const RECENT: usize = 10;
 
 #[derive(clap::Args)]
 #[command(
@@ -49,8 +59,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     examination.answer(&place, &found, &wiring);
     examination.last_judged(&place);
+    let loops = recent_loops(&place)?;
+    examination.loops(&place, &loops)?;
     if arguments.json {
-        ui::json(&examination.json());
+        ui::json(&examination.json(&wiring, &loops));
     } else {
         examination.show();
     }
@@ -73,8 +85,26 @@ struct Examination {
 /// Our entries in all settings files, and what else they say.
 #[derive(Default)]
 struct Wiring {
-    entries: Vec<Entry>,
+    /// What the client runs, and who brings it.
+    entries: Vec<(Voice, Entry)>,
     block_cap: Option<u32>,
+}
+
+/// Who brings our hook to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Voice {
+    Settings(PathBuf),
+    /// By its name. It is silent wherever the settings speak.
+    Plugin(String),
+}
+
+impl std::fmt::Display for Voice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Settings(path) => write!(f, "{}", path.display()),
+            Self::Plugin(name) => write!(f, "the plugin `{name}`"),
+        }
+    }
 }
 
 impl Examination {
@@ -100,9 +130,8 @@ impl Examination {
     /// Every settings file that the client reads for this project.
     fn settings(&mut self, place: &Place) -> Wiring {
         let mut wiring = Wiring::default();
-        for path in settings_files(place) {
-            let Ok(Some(bytes)) = files::read_if_there(&path) else { continue };
-            let found = claude::look(&String::from_utf8_lossy(&bytes));
+        let mut our_plugin = None;
+        for (path, found) in claude::settings_of(&place.repo.root) {
             for fault in &found.faults {
                 let what = format!(
                     "{}: {fault}; the client then ignores the hooks of this file without a word",
@@ -118,27 +147,69 @@ impl Examination {
                     "keep one of them: switch the plugin off, or `ralph init --uninstall`",
                 );
             }
-            if found.faults.is_empty() {
-                wiring.entries.extend(found.entries);
-            }
             wiring.block_cap = found.block_cap.or(wiring.block_cap);
+            our_plugin = found.our_plugin.or(our_plugin);
+            if found.faults.is_empty() {
+                let voice = Voice::Settings(path);
+                wiring.entries.extend(found.entries.into_iter().map(|entry| (voice.clone(), entry)));
+            }
         }
-        if place.repo.root.join(".claude/ralph-loop.local.md").exists() {
+        if let Some(name) = our_plugin {
+            let voice = Voice::Plugin(name);
+            wiring.entries.extend(claude::plugin_entries().into_iter().map(|entry| (voice.clone(), entry)));
+        }
+        if OnDisk::new(&place.repo_home, &place.repo.root).foreign().is_some() {
             self.wrong(
                 "plugins",
                 "a loop of another Ralph plugin is active here (.claude/ralph-loop.local.md)",
-                "end it with `/cancel-ralph`",
+                "end it with `/cancel-ralph`, or let ralph take it up when its session stops",
             );
         }
-        match wiring.judging() {
-            Some(entry) => self.good("hook", format!("SubagentStop: {}", entry.command)),
-            None => self.wrong(
-                "hook",
-                "no working settings file has our hook on SubagentStop: nobody is held",
-                "`ralph init`",
-            ),
-        }
+        self.voices(&wiring);
         wiring
+    }
+
+    /// Whether each event is heard, and heard once.
+    fn voices(&mut self, wiring: &Wiring) {
+        if wiring.entries.is_empty() {
+            self.wrong(
+                "hook",
+                "no working settings file has our hook, and ralph's plugin is not switched on: nobody is held",
+                "`ralph init`, or `ralph init --plugin`",
+            );
+            return;
+        }
+        for heard in &claude::EVENTS {
+            match wiring.hearing(heard).as_slice() {
+                [] => self.not_heard(wiring, heard),
+                [(voice, entry)] if heard.event == "SubagentStop" => {
+                    self.good("hook", format!("{voice}: {}", entry.command));
+                }
+                [_] => {}
+                [(first, _), (second, _), ..] => {
+                    let what = format!(
+                        "{first} and {second} both call ralph on {}: everything happens twice",
+                        heard.event
+                    );
+                    self.wrong("hook", what, "take our entries out of one of them");
+                }
+            }
+        }
+        let plugin = wiring.entries.iter().find(|(voice, _)| matches!(voice, Voice::Plugin(_)));
+        let settings = wiring.entries.iter().find(|(voice, _)| matches!(voice, Voice::Settings(_)));
+        if let (Some((plugin, _)), Some((settings, _))) = (plugin, settings) {
+            let what = format!("{plugin} is on too: {settings} answers, and the plugin is silent beside it");
+            self.good("voices", what);
+        }
+    }
+
+    fn not_heard(&mut self, wiring: &Wiring, heard: &Heard) {
+        let partly = wiring.entries.iter().find(|(_, entry)| entry.event == heard.event);
+        let what = match partly.and_then(|(_, entry)| entry.matcher.as_deref()) {
+            Some(matcher) => format!("{} is heard only for `{matcher}`: {}", heard.event, heard.without_it),
+            None => format!("{} is not heard: {}", heard.event, heard.without_it),
+        };
+        self.wrong("events", what, "`ralph init` writes our hook anew");
     }
 
     fn gates(&mut self, found: &Found) {
@@ -196,35 +267,54 @@ impl Examination {
     fn agents(&mut self, place: &Place, found: &Found) {
         let Found::InForce(in_force) = found else { return };
         let guard = &in_force.config.guard;
+        if guard.holds_session() {
+            self.good("guard", "held: every session that changes something here");
+        }
         let held: Vec<String> =
             claude::agents(&place.repo.root).into_iter().filter(|name| guard.holds_agent(name)).collect();
-        let names = guard.names().join(", ");
-        if held.is_empty() {
+        if !held.is_empty() {
+            self.good("agents", format!("held: {}", held.join(", ")));
+        } else if !guard.agents().is_empty() {
             let what = format!(
-                "no agent in .claude/agents is called {names}; nobody is held unless a plugin brings one"
+                "no agent in .claude/agents is called {}; none is held unless a plugin brings one",
+                guard.agents().join(", ")
             );
             self.good("agents", what);
-        } else {
-            self.good("agents", format!("held: {}", held.join(", ")));
         }
     }
 
+    /// The client must not give up before the gates are through, whoever stops.
     fn timeouts(&mut self, wiring: &Wiring, in_force: &InForce) {
-        let Some(entry) = wiring.judging() else { return };
         let wanted = Timeouts::for_gates(&in_force.config.gates);
-        let (client, deadline) = (entry.timeout.unwrap_or(600), entry.deadline().unwrap_or(570));
-        if deadline >= client {
-            let what =
-                format!("our deadline of {deadline} s is not before the client's time-out of {client} s");
-            self.wrong("time-outs", what, "`ralph init` writes both anew");
-        } else if client < wanted.client {
-            let what = format!(
-                "the gates may take longer than the client waits ({client} s; {} s are needed)",
-                wanted.client
-            );
-            self.wrong("time-outs", what, "`ralph init` writes both anew");
-        } else {
-            self.good("time-outs", format!("client {client} s, our deadline {deadline} s"));
+        let mut fine = None;
+        for heard in claude::EVENTS.iter().filter(|heard| heard.judges) {
+            let hearing = wiring.hearing(heard);
+            let Some((voice, entry)) = hearing.first() else { continue };
+            let (client, deadline) = (entry.timeout.unwrap_or(600), entry.deadline().unwrap_or(570));
+            let fix = match voice {
+                Voice::Settings(_) => "`ralph init` writes both anew",
+                Voice::Plugin(_) => {
+                    "`ralph init` writes them into the settings, which then speak for the plugin"
+                }
+            };
+            if deadline >= client {
+                let what = format!(
+                    "{}: our deadline of {deadline} s is not before the client's time-out of {client} s",
+                    heard.event
+                );
+                self.wrong("time-outs", what, fix);
+            } else if client < wanted.client {
+                let what = format!(
+                    "{}: the gates may take longer than the client waits ({client} s; {} s are needed)",
+                    heard.event, wanted.client
+                );
+                self.wrong("time-outs", what, fix);
+            } else {
+                fine = Some(format!("client {client} s, our deadline {deadline} s"));
+            }
+        }
+        if let Some(fine) = fine {
+            self.good("time-outs", fine);
         }
     }
 
@@ -235,41 +325,47 @@ impl Examination {
             Attempts::AtMost(attempts) => Some(attempts - 1),
             Attempts::Unlimited => None,
         };
+        // A loop of a session has no limit of its own unless the person gives one.
+        let loops_fit = cap == 0 || cap > DEFAULT_BLOCK_CAP;
         let enough = cap == 0 || most_holds.is_some_and(|holds| holds <= cap);
-        if enough {
+        if enough && loops_fit {
             self.good("block cap", format!("the client honours {cap} holds in a row"));
             return;
         }
+        let before = if enough { "a loop without a limit" } else { "the attempts" };
         let what = format!(
-            "the client ends a turn after {cap} holds in a row, before the {} attempts are used up",
-            limits.attempts.value
+            "the client ends a turn after {cap} holds in a row without a tool call, before {before} ({}) may be through",
+            if enough { Attempts::Unlimited } else { limits.attempts.value }
         );
-        let fix = format!(
-            "set \"env\": {{\"{BLOCK_CAP}\": \"{}\"}} in .claude/settings.json",
-            most_holds.map_or(0, |holds| holds + 1)
-        );
+        let wanted = most_holds.map_or(0, |holds| (holds + 1).max(claude::RAISED_BLOCK_CAP));
+        let fix = format!("set \"env\": {{\"{BLOCK_CAP}\": \"{wanted}\"}} in .claude/settings.json");
         self.wrong("block cap", what, fix);
     }
 
-    /// Sends a recorded stop of an agent that is held through the command as installed. The hook is given an empty
-    /// home, in which nothing is accepted: it must say that it would have to be, and it runs nothing.
+    /// Sends a recorded event through the command as installed: a stop of an agent that is held, else a command. The
+    /// hook is given an empty home, in which nothing is accepted: it must say that it would have to be, and runs nothing.
     fn answer(&mut self, place: &Place, found: &Found, wiring: &Wiring) {
-        let (Some(entry), Some(agent)) = (wiring.judging(), somebody_held(place, found)) else { return };
+        let Some((_, entry)) = wiring.judging() else { return };
         if !claude::is_as_written(&entry.command, &place.repo.root) {
             let what =
                 "the command of the hook is not of the form that ralph writes; it was not run to try it";
             self.wrong("answer", what, "look at it; `ralph init` writes it anew");
             return;
         }
-        match send(&entry.command, &place.repo.root, &agent) {
-            Ok(said) if said.contains("ralph trust") => {
-                self.good("answer", "the hook as installed answered a recorded stop");
+        let (payload, expected, sent) = match somebody_held(place, found) {
+            Some(agent) => (stop_of(&agent), "ralph trust", "stop"),
+            None => (serde_json::from_str(RECORDED_COMMAND), "suppressOriginalPrompt", "command"),
+        };
+        let answer = payload.map_err(|error| error.to_string());
+        match answer.and_then(|payload| send(&entry.command, &place.repo.root, payload)) {
+            Ok(said) if said.contains(expected) => {
+                self.good("answer", format!("the hook as installed answered a recorded {sent}"));
             }
             Ok(said) if said.is_empty() => {
                 self.wrong(
                     "answer",
-                    "the hook as installed said nothing to a recorded stop",
-                    "`ralph init` writes the command anew",
+                    format!("the hook as installed said nothing to a recorded {sent}"),
+                    "`ralph init` writes the command anew; where it only says `ralph`, that must be on the PATH",
                 );
             }
             Ok(said) => self.wrong(
@@ -285,9 +381,36 @@ impl Examination {
         }
     }
 
+    /// What people ask when a loop does not do what they expect: is there one, why did it not end when the promise was
+    /// given, why does it go on.
+    fn loops(&mut self, place: &Place, loops: &[SessionLoop]) -> Result<(), Failure> {
+        const START: &str = "`/ralph-loop TASK --completion-promise TEXT` starts one";
+        let session = env::agent_session();
+        let of_session = session.as_ref().map(|session| SessionLoop::of(&place.home, session)).transpose()?;
+        let open: Vec<&SessionLoop> = loops.iter().filter(|found| is_open(found)).collect();
+        match (&of_session, open.is_empty()) {
+            (Some(None), _) => self.good("loop", format!("this session carries no loop; {START}")),
+            (None, true) => self.good("loop", format!("no loop is open in this repo; {START}")),
+            (Some(Some(_)) | None, _) => {}
+        }
+        for found in open {
+            self.good("loop", format!("{}: {}", found.id, why_it_goes_on(&found.state)));
+        }
+        for found in loops.iter().filter(|found| found.state.false_promises > 0) {
+            let times = found.state.false_promises;
+            let what = format!(
+                "{}: the promise was given {times} time{} too early, while the checks failed, and refused",
+                found.id,
+                if times == 1 { "" } else { "s" }
+            );
+            self.good("promises", what);
+        }
+        Ok(())
+    }
+
     fn last_judged(&mut self, place: &Place) {
         let loops = place.repo_home.loops();
-        let states = loops.iter().filter(|id| id.as_str() != "verify").filter_map(|id| {
+        let states = loops.iter().filter(|id| **id != crate::engine::plain_loop()).filter_map(|id| {
             let state = ledger::read(&place.repo_home.loop_dir(id)).ok()?.state;
             Some((id, state.last.clone()?, state.status))
         });
@@ -317,7 +440,7 @@ impl Examination {
         }
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, wiring: &Wiring, loops: &[SessionLoop]) -> Value {
         let as_json =
             |finding: &Finding| json!({"name": finding.name, "what": finding.what, "fix": finding.fix});
         let (problems, good): (Vec<_>, Vec<_>) =
@@ -326,24 +449,72 @@ impl Examination {
             "healthy": problems.is_empty(),
             "problems": problems.into_iter().map(as_json).collect::<Vec<_>>(),
             "good": good.into_iter().map(as_json).collect::<Vec<_>>(),
+            "events": claude::EVENTS.iter().map(|heard| json!({
+                "event": heard.event,
+                "heard_by": wiring.hearing(heard).first().map(|(voice, _)| voice.to_string()),
+            })).collect::<Vec<_>>(),
+            "loops": loops.iter().map(|found| json!({
+                "id": found.id,
+                "open": is_open(found),
+                "attempts": found.state.attempts,
+                "false_promises": found.state.false_promises,
+                "goes_on_because": is_open(found).then(|| why_it_goes_on(&found.state)),
+            })).collect::<Vec<_>>(),
         })
     }
 }
 
 impl Wiring {
+    /// Who answers this event. The plugin is silent where the settings speak; the client runs equal lines once.
+    fn hearing(&self, heard: &Heard) -> Vec<&(Voice, Entry)> {
+        let mut hearing: Vec<&(Voice, Entry)> = Vec::new();
+        for brought in self.entries.iter().filter(|(_, entry)| entry.hears(heard)) {
+            let is_plugin = matches!(brought.0, Voice::Plugin(_));
+            let said = hearing.iter().any(|(_, other)| is_plugin || other.command == brought.1.command);
+            if !said {
+                hearing.push(brought);
+            }
+        }
+        hearing
+    }
+
     /// The entry that judges a sub-agent's stop.
-    fn judging(&self) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.event == "SubagentStop")
+    fn judging(&self) -> Option<&(Voice, Entry)> {
+        let heard = claude::EVENTS.iter().find(|heard| heard.event == "SubagentStop")?;
+        self.hearing(heard).into_iter().next()
     }
 }
 
-fn settings_files(place: &Place) -> Vec<PathBuf> {
-    let user = env::home().map(|home| home.join(claude::SHARED));
-    let project = [claude::SHARED, claude::LOCAL].map(|path| place.repo.root.join(path));
-    user.into_iter().chain(project).collect()
+/// The session loops that were last active, the last one first.
+fn recent_loops(place: &Place) -> Result<Vec<SessionLoop>, Failure> {
+    let mut loops = Vec::new();
+    for id in place.repo_home.loops() {
+        loops.extend(SessionLoop::at(&place.home, place.repo.clone(), id)?);
+        if loops.len() == RECENT {
+            break;
+        }
+    }
+    Ok(loops)
 }
 
-/// The name of an agent that this repo's config holds; none where there is no config to speak of.
+fn is_open(found: &SessionLoop) -> bool {
+    matches!(found.state.status, Status::Running | Status::Paused)
+}
+
+fn why_it_goes_on(state: &State) -> String {
+    let reason = match (&state.last, state.troubles.last()) {
+        (_, Some(trouble)) => trouble.what.clone(),
+        (Some(last), None) => feedback::sentence(&last.reason),
+        (None, None) => "not judged yet".to_owned(),
+    };
+    match (state.status, &state.session) {
+        (Status::Paused, _) => format!("paused; last: {reason}"),
+        (_, None) => format!("no session carries it yet; {reason}"),
+        (_, Some(_)) => format!("goes on after {} judged stops: {reason}", state.attempts),
+    }
+}
+
+/// The name of an agent that this repo's config holds; none where there is no config to speak of, or no agent is held.
 fn somebody_held(place: &Place, found: &Found) -> Option<String> {
     let guard = match found {
         Found::InForce(in_force) => in_force.config.guard.clone(),
@@ -354,13 +525,17 @@ fn somebody_held(place: &Place, found: &Found) -> Option<String> {
         return Some("check".into());
     }
     // A name that the first pattern fits.
-    Some(guard.names().first()?.replace(['*', '?'], "x"))
+    Some(guard.agents().first()?.replace(['*', '?'], "x"))
 }
 
-/// The recorded stop through the client's shell; what came back on stdout.
-fn send(command: &str, root: &Path, agent: &str) -> Result<String, String> {
-    let mut payload: Value = serde_json::from_str(RECORDED).map_err(|error| error.to_string())?;
+fn stop_of(agent: &str) -> serde_json::Result<Value> {
+    let mut payload: Value = serde_json::from_str(RECORDED_STOP)?;
     payload["agent_type"] = json!(agent);
+    Ok(payload)
+}
+
+/// The recorded event through the client's shell; what came back on stdout.
+fn send(command: &str, root: &Path, mut payload: Value) -> Result<String, String> {
     payload["cwd"] = json!(root);
     let empty_home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut shell = Command::new("/bin/sh");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::ExitCode;
 
-use ralph_core::config::Config;
+use ralph_core::config::{Config, Guard};
 use ralph_core::detect::{self, Project, Proposal};
 use ralph_core::facts::{Evidence, Standing};
 use ralph_core::gate::{GateReport, Outcome};
@@ -25,6 +25,8 @@ use crate::{clock, exit};
 #[command(after_help = "Examples:\n  ralph init                on a terminal: show, try, ask, write\n  \
 ralph init --dry-run      only show what would be written\n  \
 ralph init --yes          write all of it without asking (for scripts)\n  \
+ralph init --yes --guard session,check\n                            \
+hold every session that changes something, and `check`\n  \
 ralph init --uninstall    take out exactly what init put in")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Arguments {
@@ -46,6 +48,12 @@ pub(super) struct Arguments {
     /// Put the hook into .claude/settings.json, which is shared with others, instead of settings.local.json
     #[arg(long)]
     shared: bool,
+    /// Leave the client's settings alone and say how to get ralph's plugin for it
+    #[arg(long, conflicts_with_all = ["shared", "no_hooks"])]
+    plugin: bool,
+    /// Who is held: `session` (every session that changes something), and sub-agents by name
+    #[arg(long, value_name = "WHO", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    guard: Vec<String>,
     /// A gate of your own choice instead of the ones found; may be given several times
     #[arg(long, value_name = "COMMAND")]
     gate: Vec<String>,
@@ -56,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if arguments.uninstall {
         return uninstall(&place);
     }
-    let plan = Plan::make(&place, arguments)?;
+    let plan = Plan::make(&place, arguments, &Choices::of(&place, arguments)?)?;
     plan.show(&place);
     if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);
@@ -70,8 +78,9 @@ pub(super) fn run(arguments: &Arguments) -> Done {
             .hint("look at it with `ralph trust --show`, accept it with `ralph trust` or `ralph trust --hash SHA256`, then run this again"));
     }
     let plan = plan.tried(&place, arguments)?;
+    let held = who_is_held(&plan.effective.guard);
     if !arguments.yes
-        && !ui::ask("\nWrite this, and run these gates here whenever the sub-agent `check` stops?")
+        && !ui::ask(format_args!("\nWrite this, and run these gates here whenever {held} stops?"))
     {
         ui::say("Nothing was written.");
         return Ok(ExitCode::from(exit::NEEDS_PERSON));
@@ -80,19 +89,77 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a person is asked before there is anything to show; flags decide where nobody is asked.
+struct Choices {
+    /// Who is held; none leaves it at what holds without a word.
+    guard: Option<Vec<String>>,
+    by: WiredBy,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WiredBy {
+    Settings,
+    Plugin,
+    Nothing,
+}
+
+impl Choices {
+    fn of(place: &Place, arguments: &Arguments) -> Result<Self, Failure> {
+        let asks = !arguments.yes && !arguments.dry_run && ui::somebody_is_there();
+        let usual = || ["session", "check"].map(str::to_owned).to_vec();
+        let is_new = place.repo.config()?.is_none();
+        let guard = match arguments.guard.as_slice() {
+            [] if asks && is_new && ui::ask_for_the_usual(GUARD_QUESTION) => Some(usual()),
+            [] => None,
+            words => Some(words.to_vec()),
+        };
+        let by = match arguments {
+            Arguments { no_hooks: true, .. } => WiredBy::Nothing,
+            Arguments { plugin: true, .. } => WiredBy::Plugin,
+            Arguments { shared: true, .. } => WiredBy::Settings,
+            _ if asks && !ui::ask_for_the_usual(WIRING_QUESTION) => WiredBy::Plugin,
+            _ => WiredBy::Settings,
+        };
+        Ok(Self { guard, by })
+    }
+}
+
+const GUARD_QUESTION: &str = "Hold every session of Claude Code that changes something here until the gates pass?\n\
+A session that only talks is never held; `stop` as a whole message frees one. No: only a sub-agent `check` is held.";
+
+const WIRING_QUESTION: &str = "\nWire Claude Code by the settings of this project?\n\
+No: you install ralph's plugin for it yourself, and nothing is written into the settings.";
+
+/// As people say it: `any session that changed something or a sub-agent check`.
+fn who_is_held(guard: &Guard) -> String {
+    let agents = guard.agents().join("`, `");
+    let agents = (!agents.is_empty()).then(|| format!("a sub-agent `{agents}`"));
+    let session = guard.holds_session().then(|| "a session that changed something".to_owned());
+    let all: Vec<String> = session.into_iter().chain(agents).collect();
+    if all.is_empty() { "nobody".into() } else { all.join(" or ") }
+}
+
 /// What init would do.
 struct Plan {
     /// The new `ralph.yaml`; none where the repo has a config already.
     config: Option<NewConfig>,
     /// The config that will be in force.
     effective: Config,
-    settings: Option<Settings>,
-    /// A sub-agent to be held is written too, where the project has none.
-    check_agent: bool,
+    wiring: Wiring,
+    /// Plugins that hold sessions too.
+    other_loops: Vec<String>,
+}
+
+/// How the client comes to call us.
+enum Wiring {
+    Settings(Settings),
+    Plugin,
+    Nothing,
 }
 
 struct NewConfig {
     gates: Vec<Chosen>,
+    guard: Option<Vec<String>>,
 }
 
 struct Chosen {
@@ -105,24 +172,36 @@ struct Settings {
     path: &'static str,
     text: String,
     timeouts: Timeouts,
+    raises_cap: bool,
+    /// A sub-agent to be held is written too, where the project has none.
+    check_agent: bool,
+    commands: Vec<(&'static str, &'static str)>,
+    /// Command files of ours whose name somebody else has taken.
+    taken: Vec<&'static str>,
 }
 
 impl Plan {
-    fn make(place: &Place, arguments: &Arguments) -> Result<Self, Failure> {
+    fn make(place: &Place, arguments: &Arguments, choices: &Choices) -> Result<Self, Failure> {
         let (config, effective) = match place.repo.config()? {
-            Some(file) => (None, read_config(place, file.layout, &file.text)?),
+            Some(file) => {
+                let effective = read_config(place, file.layout, &file.text)?;
+                refuse_another_guard(file.path, &effective.guard, choices)?;
+                (None, effective)
+            }
             None => {
-                let gates = chosen(place, arguments)?;
-                let config = NewConfig { gates };
+                let config = NewConfig { gates: chosen(place, arguments)?, guard: choices.guard.clone() };
                 let effective = read_config(place, Layout::Native, config.text().as_bytes())?;
                 (Some(config), effective)
             }
         };
-        let settings = (!arguments.no_hooks).then(|| settings(place, arguments, &effective)).transpose()?;
-        let known = claude::agents(&place.repo.root);
-        let anybody = known.iter().any(|name| effective.guard.holds_agent(name));
-        let check_agent = settings.is_some() && !anybody && effective.guard.holds_agent("check");
-        Ok(Self { config, effective, settings, check_agent })
+        let wiring = match choices.by {
+            WiredBy::Settings => Wiring::Settings(Settings::make(place, arguments.shared, &effective)?),
+            WiredBy::Plugin => Wiring::Plugin,
+            WiredBy::Nothing => Wiring::Nothing,
+        };
+        let found = claude::settings_of(&place.repo.root).map(|(_, found)| found);
+        let other_loops = found.flat_map(|found| found.other_loops).collect();
+        Ok(Self { config, effective, wiring, other_loops })
     }
 
     fn show(&self, place: &Place) {
@@ -150,21 +229,21 @@ impl Plan {
                 }
             }
         }
-        if self.check_agent {
-            ui::say(format_args!("\n{} (new)", paint(STRONG, claude::CHECK_AGENT)));
-            ui::say(
-                "  a sub-agent `check` that sees work through; it is the one who is held. There was none here.",
-            );
-        }
-        if let Some(settings) = &self.settings {
-            ui::say(format_args!("\n{}", paint(STRONG, settings.path)));
-            ui::say(format_args!(
-                "  hook `ralph hook claude` on SubagentStop (time-out {} s), and on Stop, UserPromptSubmit",
-                settings.timeouts.client
+        ui::say(format_args!("  held until they pass: {}", who_is_held(&self.effective.guard)));
+        if self.config.is_none() && !self.effective.guard.holds_session() {
+            ui::say(paint(
+                FAINT,
+                "  (`guard: [session, check]` there would hold every session that changes something)",
             ));
-            ui::say(
-                "  and PostToolUse of sub-agents, to tell the session how it went; everything else in the file stays",
-            );
+        }
+        match &self.wiring {
+            Wiring::Settings(settings) => settings.show(),
+            Wiring::Plugin => show_plugin(),
+            Wiring::Nothing => {}
+        }
+        for plugin in &self.other_loops {
+            let line = format!("The plugin `{plugin}` is on and holds sessions too: keep one of them.");
+            ui::say(paint(ODD, line));
         }
     }
 
@@ -222,14 +301,11 @@ impl Plan {
             )?;
             ui::say(format_args!("{} ralph.yaml", paint(GOOD, "wrote")));
         }
-        if self.check_agent {
-            let (path, text) = (claude::CHECK_AGENT, claude::CHECK_AGENT_TEXT);
-            installed.write(&place.repo_home, &place.repo.root, path, text)?;
-            ui::say(format_args!("{} {path}", paint(GOOD, "wrote")));
-        }
-        if let Some(settings) = &self.settings {
-            installed.write(&place.repo_home, &place.repo.root, settings.path, &settings.text)?;
-            ui::say(format_args!("{} {}", paint(GOOD, "wrote"), settings.path));
+        if let Wiring::Settings(settings) = &self.wiring {
+            for (path, text) in settings.files() {
+                installed.write(&place.repo_home, &place.repo.root, path, text)?;
+                ui::say(format_args!("{} {path}", paint(GOOD, "wrote")));
+            }
         }
         trust::accept_as_it_is(place)?;
         ui::say(format_args!("{} the gates as they are now (`ralph trust --show`)", paint(GOOD, "accepted")));
@@ -239,10 +315,120 @@ impl Plan {
                 "\nThere is no gate yet: nothing can be verified until you name one in ralph.yaml.",
             ));
         }
-        ui::say(
-            "\nNext: `ralph verify` runs the gates, `ralph doctor` proves the wiring; then let a sub-agent `check` work.",
-        );
+        let works = match (&self.wiring, self.effective.guard.holds_session()) {
+            (Wiring::Nothing, _) => "",
+            (Wiring::Settings(_) | Wiring::Plugin, true) => "; then work as ever",
+            (Wiring::Settings(_), false) => "; then `/ralph-loop TASK`, or let a sub-agent `check` work",
+            (Wiring::Plugin, false) => {
+                "; then `/ralph:ralph-loop TASK`, or let the sub-agent `ralph:check` work"
+            }
+        };
+        ui::say(format_args!(
+            "\nNext: `ralph verify` runs the gates, `ralph doctor` proves the wiring{works}."
+        ));
         Ok(())
+    }
+}
+
+/// A config that is there is the person's: who is held by it is for them to write.
+fn refuse_another_guard(path: &str, guard: &Guard, choices: &Choices) -> Result<(), Failure> {
+    match &choices.guard {
+        Some(words) if Guard::from(words.clone()) != *guard => Err(Failure::new(
+            exit::USAGE,
+            format!("{path} is there already and says who is held; nothing was written"),
+        )
+        .hint(format!("write `guard: [{}]` into it, then `ralph trust`", words.join(", ")))),
+        _ => Ok(()),
+    }
+}
+
+fn show_plugin() {
+    let [add, install, try_it] = claude::plugin_steps();
+    ui::say(format_args!("\n{}", paint(STRONG, "ralph's plugin for Claude Code")));
+    ui::say("  nothing is written into the settings; in a session of Claude Code type");
+    ui::say(format_args!("    {add}\n    {install}"));
+    ui::say(format_args!("  or, with a clone of ralph's repo, start it as\n    {try_it}"));
+}
+
+impl Settings {
+    fn make(place: &Place, shared: bool, config: &Config) -> Result<Self, Failure> {
+        let root = &place.repo.root;
+        let path = if shared { claude::SHARED } else { claude::LOCAL };
+        let full = root.join(path);
+        let before =
+            crate::files::read_if_there(&full)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        // A number that the person set in any of the files is theirs, and ours might win over it.
+        let raises_cap = claude::settings_of(root).all(|(_, found)| found.block_cap.is_none());
+        let timeouts = Timeouts::for_gates(&config.gates);
+        let program = std::env::current_exe()?.to_string_lossy().into_owned();
+        let command = claude::command(&program, timeouts.deadline, shared);
+        let ours = claude::Ours { command: &command, timeouts, raises_cap };
+        let text = claude::put_in(before.as_deref(), ours).map_err(|error| {
+            Failure::new(exit::USAGE, format!("{}: {error}; nothing was written", full.display()))
+                .hint("mend the file, or use --no-hooks")
+        })?;
+        let anybody = claude::agents(root).iter().any(|name| config.guard.holds_agent(name));
+        let installed = Installed::load(&place.repo_home)?;
+        let is_free = |path: &str| {
+            fs::symlink_metadata(root.join(path)).is_err() || installed.is_as_we_wrote_it(root, path)
+        };
+        let as_it_is = |(path, text): &(&str, &str)| {
+            crate::files::read_foreign(&root.join(path))
+                .is_ok_and(|now| now.as_deref() == Some(text.as_bytes()))
+        };
+        let (commands, taken): (Vec<_>, Vec<_>) = claude::COMMANDS
+            .into_iter()
+            .filter(|command| !as_it_is(command))
+            .partition(|(path, _)| is_free(path));
+        Ok(Self {
+            path,
+            text,
+            timeouts,
+            raises_cap,
+            check_agent: !anybody && config.guard.holds_agent("check"),
+            commands,
+            taken: taken.into_iter().map(|(path, _)| path).collect(),
+        })
+    }
+
+    /// Everything to write. The settings come last: nobody calls us before the rest is there.
+    fn files(&self) -> Vec<(&str, &str)> {
+        let agent = self.check_agent.then_some((claude::CHECK_AGENT, claude::CHECK_AGENT_TEXT));
+        agent.into_iter().chain(self.commands.iter().copied()).chain([(self.path, &*self.text)]).collect()
+    }
+
+    fn show(&self) {
+        if self.check_agent {
+            ui::say(format_args!("\n{} (new)", paint(STRONG, claude::CHECK_AGENT)));
+            ui::say(
+                "  a sub-agent `check` that sees work through; when it stops it is held. There was none here.",
+            );
+        }
+        if !self.commands.is_empty() {
+            ui::say("");
+        }
+        for (path, _) in &self.commands {
+            ui::say(format_args!("{} (new)", paint(STRONG, path)));
+        }
+        for path in &self.taken {
+            ui::say(paint(ODD, format!("{path} is somebody else's and stays as it is")));
+        }
+        ui::say(format_args!("\n{}", paint(STRONG, self.path)));
+        ui::say(format_args!(
+            "  hook `ralph hook claude` on Stop and SubagentStop (time-out {} s), and shortly on {} other events:",
+            self.timeouts.client,
+            claude::EVENTS.len() - 2
+        ));
+        ui::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
+        if self.raises_cap {
+            ui::say(format_args!(
+                "  {}={}: the client's own cap on holds in a row, which is {};",
+                claude::BLOCK_CAP,
+                claude::RAISED_BLOCK_CAP,
+                claude::DEFAULT_BLOCK_CAP
+            ));
+        }
+        ui::say("  everything else in the file stays");
     }
 }
 
@@ -283,20 +469,6 @@ fn project(place: &Place) -> Result<Project, Failure> {
     Ok(Project::new(files))
 }
 
-fn settings(place: &Place, arguments: &Arguments, config: &Config) -> Result<Settings, Failure> {
-    let path = if arguments.shared { claude::SHARED } else { claude::LOCAL };
-    let full = place.repo.root.join(path);
-    let text = crate::files::read_if_there(&full)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let timeouts = Timeouts::for_gates(&config.gates);
-    let program = std::env::current_exe()?.to_string_lossy().into_owned();
-    let command = claude::command(&program, timeouts.deadline, arguments.shared);
-    let text = claude::put_in(text.as_deref(), &command, timeouts).map_err(|error| {
-        Failure::new(exit::USAGE, format!("{}: {error}; nothing was written", full.display()))
-            .hint("mend the file, or use --no-hooks")
-    })?;
-    Ok(Settings { path, text, timeouts })
-}
-
 impl NewConfig {
     fn text(&self) -> String {
         let mut text = String::from(
@@ -321,7 +493,16 @@ impl NewConfig {
                 false => text.push_str(&format!("  # {line}{about}\n")),
             }
         }
-        text.push_str("# guard: [check]        # who is held: sub-agents by name\n");
+        text.push_str(
+            "# Who is held: `session` is every session that changed something here since your last words; the others are\n\
+             # sub-agents, by name or glob. Where nothing is said it is [check].\n",
+        );
+        text.push_str(&match &self.guard {
+            Some(words) => {
+                format!("guard: [{}]\n", words.iter().map(|word| yaml(word)).collect::<Vec<_>>().join(", "))
+            }
+            None => "# guard: [session, check]\n".to_owned(),
+        });
         text.push_str("# budget: { attempts: 5, errors: 3, on_exhausted: release }\n");
         text
     }
@@ -347,6 +528,7 @@ fn yaml(text: &str) -> String {
 }
 
 fn uninstall(place: &Place) -> Done {
+    Place::only_for_a_person("take ralph out of a repo")?;
     let mut installed = Installed::load(&place.repo_home)?;
     let sha256 = place.repo.config()?.map(|file| file.sha256());
     let undone = installed.undo(&place.repo_home, &place.repo.root)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ralph_core::duration;
 use ralph_core::feedback;
-use ralph_core::ledger::event::{Event, ExportOddity, ResetCause};
+use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, ResetCause};
 use ralph_core::ledger::line::Line;
 use ralph_core::verdict::Verdict;
 use serde_json::json;
@@ -66,6 +66,7 @@ fn show(line: &Line, as_json: bool) {
 
 fn sentence(event: &Event) -> String {
     match event {
+        Event::Began { goal: Some(goal), .. } => format!("began: {}", goal.headline()),
         Event::Began { subject, task, .. } => {
             let task = task.as_ref().map(|task| format!(", task {task}")).unwrap_or_default();
             format!("began: `{}`{task}", subject.name())
@@ -109,7 +110,20 @@ fn sentence(event: &Event) -> String {
             let names = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ");
             format!("looked at {names}, judging nobody")
         }
-        Event::Waited { what } => format!("waiting for {what}"),
+        Event::Waited { what, .. } => format!("waiting for {what}"),
+        Event::Bound { session, .. } => format!("carried by session {session}"),
+        Event::Paused { why } => paint(ODD, format!("paused: {}", pause_cause(why))),
+        Event::Resumed { renewed: true } => "resumed, with the same budget once more".into(),
+        Event::Resumed { renewed: false } => "resumed".into(),
+        Event::Cancelled { why } => paint(ODD, format!("cancelled: {}", cancel_cause(why))),
+        Event::AgentCalled { agent, name } => format!("agent `{name}` called ({agent})"),
+        Event::AgentFinished { name, report, .. } => {
+            let report = report.map(|report| format!(": {}", report.line())).unwrap_or_default();
+            format!("agent `{name}` finished{report}")
+        }
+        Event::Erred { error, in_a_row } => {
+            paint(BAD, format!("error ({in_a_row} in a row): {:?}: {}", error.kind, error.what))
+        }
         Event::LedgerMended { what } => paint(ODD, format!("the ledger was mended: {what}")),
     }
 }
@@ -119,7 +133,27 @@ fn reset_cause(why: &ResetCause) -> String {
         ResetCause::TaskChanged { to, .. } => format!("another task ({})", to.as_deref().unwrap_or("none")),
         ResetCause::Stale { idle_seconds } => format!("nothing for {} min", idle_seconds / 60),
         ResetCause::ExportDeleted { .. } => "the state file in the repo was deleted".into(),
+        ResetCause::NewPrompt { .. } => "the person asked for something new".into(),
         ResetCause::Command => "`ralph reset`".into(),
+    }
+}
+
+fn pause_cause(why: &PauseCause) -> String {
+    match why {
+        PauseCause::Word => "the person said so".into(),
+        PauseCause::Command => "`ralph pause`".into(),
+        PauseCause::SessionEnded { reason } => format!("its session ended ({reason})"),
+        PauseCause::Cleared { .. } => "its session was cleared".into(),
+        PauseCause::Errors => "too many errors in a row".into(),
+        PauseCause::Limit { limit } => format!("a limit was reached ({})", limit.code()),
+    }
+}
+
+fn cancel_cause(why: &CancelCause) -> &'static str {
+    match why {
+        CancelCause::Command => "the person said so",
+        CancelCause::FileDeleted => "its file in the repo was deleted",
+        CancelCause::Replaced => "another loop took its place",
     }
 }
 

@@ -12,6 +12,7 @@ use super::context::Place;
 use super::{Done, Failure};
 use crate::files::Lock;
 use crate::ledger::{self, Ledger};
+use crate::loops::SessionLoop;
 use crate::state_file::Export;
 use crate::{clock, exit, ui};
 
@@ -26,7 +27,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
+    // It takes `.gitignore` as it is now, and wakes what a person paused.
+    Place::only_for_a_person("reset a loop")?;
     let place = Place::here(None)?;
+    // A loop whose file was deleted is cancelled; its count does not start again.
+    SessionLoop::open_in(&place.home, &place.repo)?;
     let loops = match &arguments.r#loop {
         Some(word) => vec![place.named_loop(Some(word))?],
         None => open_loops(&place)?,
@@ -48,8 +53,14 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         // A person has looked: what `.gitignore` says now holds for what comes.
         let _none_pinned = std::fs::remove_file(place.repo_home.ignore_rules(&id));
         let layout = ledger.state().layout.unwrap_or(Layout::Native);
-        Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
+        if ledger.state().goal.is_none() {
+            Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
+        }
         ui::say(format_args!("{id}: the count starts again."));
+    }
+    drop(lock);
+    for mut found in SessionLoop::open_in(&place.home, &place.repo)? {
+        found.settle(&place.home)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,19 +5,20 @@ use std::process::ExitCode;
 use ralph_core::budget::{Limits, Sourced};
 use ralph_core::duration;
 use ralph_core::facts::Standing;
-use ralph_core::feedback;
 use ralph_core::id::LoopId;
+use ralph_core::lang::Lang;
 use ralph_core::ledger::event::Subject;
 use ralph_core::state::{State, Status};
+use ralph_core::telling::{self, Telling};
 use ralph_core::verdict::Verdict;
 use serde_json::{Value, json};
 
 use super::Done;
 use super::context::Place;
-use crate::clock;
 use crate::definition::{Found, InForce};
 use crate::ledger::{self, Reading};
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
+use crate::{clock, language, task_list};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph status          gates, trust and loops of this repo\n  \
@@ -46,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         ui::json(&as_json(&place, &found, &loops));
     } else {
         show_repo(&place, &found);
-        show_loops(&loops);
+        show_loops(&place, &loops);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -136,7 +137,7 @@ fn budget(limits: &Limits) -> String {
     parts.join(", ")
 }
 
-fn show_loops(loops: &[(LoopId, Reading)]) {
+fn show_loops(place: &Place, loops: &[(LoopId, Reading)]) {
     if loops.is_empty() {
         row("loops", "none yet");
         return;
@@ -144,14 +145,15 @@ fn show_loops(loops: &[(LoopId, Reading)]) {
     ui::say("");
     for (id, reading) in loops {
         let state = &reading.state;
+        let lang = language::of_loop(state);
         let when = state.last_activity.map(|at| ui::ago(at, clock::now())).unwrap_or_default();
         ui::say(format_args!(
             "{}  {}  {}",
             paint(STRONG, format!("{:26}", id.as_str())),
-            standing(state),
+            standing(state, lang),
             paint(FAINT, when)
         ));
-        if let Some(line) = last_line(state) {
+        for line in lines(place, state, lang) {
             ui::say(format_args!("{:26}  {line}", ""));
         }
         if let Some(damage) = &reading.damage {
@@ -164,28 +166,32 @@ fn show_loops(loops: &[(LoopId, Reading)]) {
     }
 }
 
-fn standing(state: &State) -> String {
+fn standing(state: &State, lang: Lang) -> String {
     let plain = state.subject == Some(Subject::Plain);
+    let text = telling::standing(state, lang);
     match state.status {
-        Status::Fresh => paint(FAINT, "not judged"),
+        Status::Fresh => paint(FAINT, text),
         Status::Running if plain => paint(BAD, "not verified"),
-        Status::Running if state.attempts == 0 => paint(ODD, "not judged yet"),
-        Status::Running => paint(ODD, format!("held, {} of {}", state.attempts, most(state))),
-        Status::Paused => paint(BAD, "paused, UNVERIFIED"),
-        Status::Ended { verdict: Verdict::Verified } => paint(GOOD, "verified"),
-        Status::Ended { verdict: Verdict::Claimed } => paint(ODD, "claimed, UNVERIFIED"),
-        Status::Ended { verdict } => paint(BAD, format!("{verdict}, UNVERIFIED")),
+        Status::Running => paint(ODD, text),
+        Status::Ended { verdict: Verdict::Verified } => paint(GOOD, text),
+        Status::Ended { verdict: Verdict::Claimed | Verdict::Cancelled } => paint(ODD, text),
+        Status::Paused | Status::Ended { .. } => paint(BAD, text),
     }
 }
 
-fn most(state: &State) -> String {
-    state.limits.as_ref().map(|limits| limits.attempts.value.to_string()).unwrap_or_default()
-}
-
-fn last_line(state: &State) -> Option<String> {
-    let last = state.last.as_ref()?;
+/// What there is to say of a loop beside how it stands: of a session's loop all that a person follows it by.
+fn lines(place: &Place, state: &State, lang: Lang) -> Vec<String> {
+    if let Some(goal) = &state.goal {
+        let tasks = goal.list.as_ref().map(|list| task_list::look(&place.repo.root, list));
+        let rows = Telling { state, tasks: tasks.as_ref(), lang }.rows();
+        return rows
+            .into_iter()
+            .map(|(label, text)| format!("{} {text}", paint(FAINT, format!("{label}:"))))
+            .collect();
+    }
+    let Some(last) = &state.last else { return Vec::new() };
     let task = state.task.as_ref().map(|task| format!(" ({task})")).unwrap_or_default();
-    Some(format!("{}{task}", feedback::sentence(&last.reason)))
+    vec![format!("{}{task}", telling::sentence(&last.reason, lang))]
 }
 
 fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Reading)]) -> Value {

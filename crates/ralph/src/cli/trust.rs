@@ -38,7 +38,12 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
+    if env::inside_gate_of().is_some() && !arguments.show {
+        Place::only_for_a_person("accept gates or take that back")?;
+    }
     if arguments.revoke {
+        // What is not accepted guards no later session, and nobody would hear of it.
+        Place::only_for_a_person("take back what was accepted")?;
         Trust::revoke(&place.home, &place.repo, clock::now())?;
         ui::say(
             "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",

@@ -6,7 +6,6 @@ use ralph_core::budget::{Attempts, Limits, Sourced};
 use ralph_core::decide::Decision;
 use ralph_core::facts::{Evidence, Facts, GatesSeen, Standing};
 use ralph_core::gate::{Answer, Gate, GateReport, Order};
-use ralph_core::id::LoopId;
 use ralph_core::ledger::event::Subject;
 use ralph_core::verdict::{Reason, Verdict};
 use ralph_core::{feedback, preset};
@@ -177,11 +176,12 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
         home: &place.repo_home,
         settings: &place.settings,
         in_force,
-        loop_id: LoopId::new("verify"),
+        loop_id: engine::plain_loop(),
         subject: Subject::Plain,
         session: None,
         task: None,
-        preset: preset::CHECK.name,
+        preset: &preset::CHECK,
+        session_stop: None,
         limits,
         is_part: false,
         markers: Vec::new(),

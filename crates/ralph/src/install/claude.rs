@@ -1,6 +1,7 @@
 //! Claude Code's settings file as text: adding, finding and taking out our hook entries, everything else untouched.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
@@ -48,12 +49,63 @@ pub(crate) const BLOCK_CAP: &str = "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP";
 /// The client's cap where nothing is set.
 pub(crate) const DEFAULT_BLOCK_CAP: u32 = 8;
 
-/// The events that we answer: where a sub-agent is judged, and where its session can be told.
-const EVENTS: [(&str, Option<&str>); 4] =
-    [("SubagentStop", None), ("Stop", None), ("UserPromptSubmit", None), ("PostToolUse", Some("Agent|Task"))];
+/// What we raise it to: more than any loop needs, so that a loop ends by its own limits, and still an end.
+pub(crate) const RAISED_BLOCK_CAP: u32 = 1000;
 
-/// Telling a session takes no time.
-const TELLING_TIMEOUT: u64 = 10;
+/// The commands of ours, so that a person starts and ends a loop without the plugin's prefix; the same texts as the
+/// plugin's.
+pub(crate) const COMMANDS: [(&str, &str); 4] = [
+    (".claude/commands/ralph-loop.md", include_str!("../../../../plugin/commands/ralph-loop.md")),
+    (".claude/commands/cancel-ralph.md", include_str!("../../../../plugin/commands/cancel-ralph.md")),
+    (".claude/commands/ralph-status.md", include_str!("../../../../plugin/commands/ralph-status.md")),
+    (".claude/commands/ralph-help.md", include_str!("../../../../plugin/commands/ralph-help.md")),
+];
+
+/// An event of the client that we answer.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) event: &'static str,
+    /// Of which commands or tools; any other costs no process.
+    matcher: Option<&'static str>,
+    /// Whether gates may run before the answer; everything else takes no time.
+    pub(crate) judges: bool,
+    /// What does not work where it is not heard.
+    pub(crate) without_it: &'static str,
+}
+
+/// Our commands, with the plugin's prefix and without.
+const OUR_COMMANDS: Option<&str> = Some(
+    "ralph:ralph-loop|ralph:cancel-ralph|ralph:ralph-status|ralph:ralph-help|ralph-loop|cancel-ralph|ralph-status|ralph-help",
+);
+
+/// Tools that may write, and those that call an agent.
+const AT_WORK: Option<&str> = Some("Bash|Edit|Write|MultiEdit|NotebookEdit|Agent|Task|mcp__.*");
+
+const fn judged(event: &'static str, without_it: &'static str) -> Heard {
+    Heard { event, matcher: None, judges: true, without_it }
+}
+
+const fn noted(event: &'static str, matcher: Option<&'static str>, without_it: &'static str) -> Heard {
+    Heard { event, matcher, judges: false, without_it }
+}
+
+/// Everything that `ralph hook claude` answers.
+pub(crate) const EVENTS: [Heard; 11] = [
+    judged("SubagentStop", "no sub-agent is held"),
+    judged("Stop", "no session is held, and no loop goes on"),
+    noted("UserPromptSubmit", None, "`pause` and `continue` are not understood, and no session is guarded"),
+    noted("UserPromptExpansion", OUR_COMMANDS, "/ralph-loop and /cancel-ralph do nothing"),
+    noted("SessionStart", None, "after a resume, a compaction or /clear the agent has lost its task"),
+    noted("SessionEnd", None, "a loop does not pause when its session ends"),
+    noted("SubagentStart", None, "the agent calls of a loop are not counted"),
+    noted("PreToolUse", Some("Agent|Task|LSP"), "nothing bounds the agent calls of a loop"),
+    noted("PostToolUse", AT_WORK, "it is not noticed that a guarded session changed something"),
+    noted("PostToolUseFailure", AT_WORK, "an agent that could not be called is not counted as an error"),
+    noted("StopFailure", None, "errors of the client or its model are not counted"),
+];
+
+/// What is not judged takes no time.
+const SHORT_TIMEOUT: u64 = 10;
 
 /// The command line that the client's shell runs.
 pub(crate) fn command(program: &str, deadline: u64, shared: bool) -> String {
@@ -100,21 +152,36 @@ fn parse(text: &str) -> Result<CstRootNode, NotSettings> {
     CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| NotSettings(error.to_string()))
 }
 
+/// What is put into a settings file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ours<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) timeouts: Timeouts,
+    /// Whether the client's cap is raised too, where the file sets none.
+    pub(crate) raises_cap: bool,
+}
+
 /// The settings with our hook in them, once.
-pub(crate) fn put_in(text: Option<&str>, command: &str, timeouts: Timeouts) -> Result<String, NotSettings> {
-    let without = text.map(|text| take_out(text).unwrap_or_else(|| text.to_owned()));
-    let new_file = without.as_ref().is_none_or(|text| text.trim().is_empty());
-    let root = parse(if new_file { "{\n}\n" } else { without.as_deref().unwrap_or_default() })?;
+pub(crate) fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSettings> {
+    let new_file = text.is_none_or(|text| text.trim().is_empty());
+    let root = parse(text.filter(|_| !new_file).unwrap_or("{\n}\n"))?;
     let wrong = |what: &str| NotSettings(format!("{what} is not an object"));
     let settings = root.object_value_or_create().ok_or_else(|| wrong("the whole"))?;
+    take_out_hooks(&settings);
+    if ours.raises_cap {
+        let env = settings.object_value_or_create("env").ok_or_else(|| wrong("`env`"))?;
+        if env.get(BLOCK_CAP).is_none() {
+            env.append(BLOCK_CAP, CstInputValue::String(RAISED_BLOCK_CAP.to_string()));
+        }
+    }
     let hooks = settings.object_value_or_create("hooks").ok_or_else(|| wrong("`hooks`"))?;
-    for (event, matcher) in EVENTS {
-        let timeout = if event == "SubagentStop" { timeouts.client } else { TELLING_TIMEOUT };
+    for Heard { event, matcher, judges, .. } in EVENTS {
+        let timeout = if judges { ours.timeouts.client } else { SHORT_TIMEOUT };
         let entries = hooks
             .array_value_or_create(event)
             .ok_or_else(|| NotSettings(format!("`hooks.{event}` is not a list")))?;
         entries.ensure_multiline();
-        entries.append(entry(command, timeout, matcher));
+        entries.append(entry(ours.command, timeout, matcher));
     }
     Ok(root.to_string())
 }
@@ -129,11 +196,19 @@ fn entry(command: &str, timeout: u64, matcher: Option<&str>) -> CstInputValue {
     }
 }
 
-/// The settings without our entries; none where there are none of ours, or it is no settings file.
-pub(crate) fn take_out(text: &str) -> Option<String> {
+/// The settings without what is ours; none where there is nothing of ours, or it is no settings file. A cap that was there
+/// before us is the person's.
+pub(crate) fn take_out(text: &str, before: Option<&str>) -> Option<String> {
     let root = parse(text).ok()?;
     let settings = root.object_value()?;
-    let hooks = settings.object_value("hooks")?;
+    let hooks = take_out_hooks(&settings);
+    let cap = look(before.unwrap_or("{}")).block_cap.is_none() && take_out_cap(&settings);
+    (hooks || cap).then(|| root.to_string())
+}
+
+/// Whether there was anything of ours.
+fn take_out_hooks(settings: &CstObject) -> bool {
+    let Some(hooks) = settings.object_value("hooks") else { return false };
     let mut found = false;
     for event in hooks.properties() {
         let Some(groups) = event.array_value() else { continue };
@@ -158,9 +233,30 @@ pub(crate) fn take_out(text: &str) -> Option<String> {
         }
     }
     if found && hooks.properties().is_empty() {
-        settings.get("hooks")?.remove();
+        remove_property(settings, "hooks");
     }
-    found.then(|| root.to_string())
+    found
+}
+
+/// Whether the cap was ours: the very number that we write.
+fn take_out_cap(settings: &CstObject) -> bool {
+    let Some(env) = settings.object_value("env") else { return false };
+    let Some(cap) = env.get(BLOCK_CAP) else { return false };
+    let text = cap.value().and_then(|value| value.as_string_lit()).and_then(|text| text.decoded_value().ok());
+    if text != Some(RAISED_BLOCK_CAP.to_string()) {
+        return false;
+    }
+    cap.remove();
+    if env.properties().is_empty() {
+        remove_property(settings, "env");
+    }
+    true
+}
+
+fn remove_property(object: &CstObject, name: &str) {
+    if let Some(property) = object.get(name) {
+        property.remove();
+    }
 }
 
 fn runs_us(handler: &CstObject) -> bool {
@@ -169,15 +265,61 @@ fn runs_us(handler: &CstObject) -> bool {
     text.is_some_and(|text| is_ours(&text))
 }
 
+/// Every settings file that the client reads for a project, the strongest last, and what it says.
+pub(crate) fn settings_of(project: &Path) -> impl Iterator<Item = (PathBuf, Found)> {
+    let person = crate::env::home().map(|home| home.join(SHARED));
+    let files = person.into_iter().chain([SHARED, LOCAL].map(|path| project.join(path)));
+    files.filter_map(|path| {
+        let text = crate::files::read_foreign(&path).ok().flatten()?;
+        Some((path, look(&String::from_utf8_lossy(&text))))
+    })
+}
+
+/// Whether the settings of a project or of the person have our hook for all of this event, so that the client runs it.
+pub(crate) fn answers_in_settings(project: &Path, event: &str) -> bool {
+    let Some(heard) = EVENTS.iter().find(|heard| heard.event == event) else { return false };
+    let person = crate::env::home();
+    let files = [LOCAL, SHARED]
+        .into_iter()
+        .map(|file| project.join(file))
+        .chain(person.map(|home| home.join(SHARED)));
+    files.into_iter().any(|file| {
+        let Ok(Some(text)) = crate::files::read_foreign(&file) else { return false };
+        let text = String::from_utf8_lossy(&text);
+        if !is_ours(&text) {
+            return false;
+        }
+        let found = look(&text);
+        let answers =
+            |entry: &Entry| entry.is_plain && entry.hears(heard) && is_as_written(&entry.command, project);
+        found.faults.is_empty() && found.entries.iter().any(answers)
+    })
+}
+
 /// One of our entries as it stands in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) event: String,
+    pub(crate) matcher: Option<String>,
     pub(crate) command: String,
     pub(crate) timeout: Option<u64>,
+    /// Whether nothing else is said of it. A client that is told to run it in the background, once, or under a condition
+    /// does not wait for what it says.
+    pub(crate) is_plain: bool,
 }
 
 impl Entry {
+    /// Whether it runs for everything of this event that we want to hear of.
+    pub(crate) fn hears(&self, heard: &Heard) -> bool {
+        let words = |matcher: &str| matcher.split('|').map(str::to_owned).collect::<BTreeSet<_>>();
+        let all_of_it = match (self.matcher.as_deref(), heard.matcher) {
+            (None | Some("" | "*"), _) => true,
+            (Some(_), None) => false,
+            (Some(theirs), Some(ours)) => words(ours).is_subset(&words(theirs)),
+        };
+        self.event == heard.event && all_of_it
+    }
+
     /// The deadline that the command line gives.
     pub(crate) fn deadline(&self) -> Option<u64> {
         let mut words = self.command.split_whitespace().skip_while(|word| *word != "--deadline");
@@ -194,6 +336,24 @@ pub(crate) struct Found {
     pub(crate) block_cap: Option<u32>,
     /// Plugins that loop too.
     pub(crate) other_loops: Vec<String>,
+    /// Our own plugin, by the name that it was installed by.
+    pub(crate) our_plugin: Option<String>,
+}
+
+/// Our entries as the plugin brings them.
+pub(crate) fn plugin_entries() -> Vec<Entry> {
+    look(include_str!("../../../../plugin/hooks/hooks.json")).entries
+}
+
+/// The lines by which a person gets the plugin.
+pub(crate) fn plugin_steps() -> [String; 3] {
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let source = repository.strip_prefix("https://github.com/").unwrap_or(repository);
+    [
+        format!("/plugin marketplace add {source}"),
+        "/plugin install ralph@ralph".to_owned(),
+        "claude --plugin-dir CLONE/plugin".to_owned(),
+    ]
 }
 
 /// Reads a settings file the way the client does.
@@ -213,25 +373,33 @@ pub(crate) fn look(text: &str) -> Found {
     found.block_cap =
         cap.as_str().and_then(|text| text.parse().ok()).or_else(|| cap.as_u64()?.try_into().ok());
     let plugins = settings["enabledPlugins"].as_object().into_iter().flatten();
-    found.other_loops = plugins
-        .filter(|(name, on)| {
-            **on == true && (name.starts_with("ralph-loop") || name.starts_with("ralph-wiggum"))
-        })
-        .map(|(name, _)| name.clone())
-        .collect();
+    for (name, _) in plugins.filter(|(_, on)| **on == true) {
+        match name.split('@').next().unwrap_or_default() {
+            "ralph" => found.our_plugin = Some(name.clone()),
+            plugin if plugin.starts_with("ralph-loop") || plugin.starts_with("ralph-wiggum") => {
+                found.other_loops.push(name.clone());
+            }
+            _ => {}
+        }
+    }
     for (event, groups) in settings["hooks"].as_object().into_iter().flatten() {
         let Some(groups) = groups.as_array() else {
             found.faults.push(format!("`hooks.{event}` is not a list"));
             continue;
         };
-        for handler in groups.iter().filter_map(|group| group["hooks"].as_array()).flatten() {
-            look_at_handler(event, handler, &mut found);
+        for group in groups {
+            for handler in group["hooks"].as_array().into_iter().flatten() {
+                look_at_handler(event, group["matcher"].as_str(), handler, &mut found);
+            }
         }
     }
     found
 }
 
-fn look_at_handler(event: &str, handler: &Value, found: &mut Found) {
+/// What an entry of ours says.
+const PLAIN: [&str; 3] = ["type", "command", "timeout"];
+
+fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &mut Found) {
     let timeout = &handler["timeout"];
     if !timeout.is_null() && !timeout.is_number() {
         found.faults.push(format!("`timeout` of a {event} hook is {timeout}, which is not a number"));
@@ -239,8 +407,11 @@ fn look_at_handler(event: &str, handler: &Value, found: &mut Found) {
     let Some(command) = handler["command"].as_str().filter(|command| is_ours(command)) else { return };
     found.entries.push(Entry {
         event: event.to_owned(),
+        matcher: matcher.map(str::to_owned),
         command: command.to_owned(),
         timeout: timeout.as_u64(),
+        is_plain: handler["type"] == "command"
+            && handler.as_object().is_some_and(|keys| keys.keys().all(|key| PLAIN.contains(&key.as_str()))),
     });
 }
 
@@ -251,17 +422,26 @@ mod tests {
     const TIMEOUTS: Timeouts = Timeouts { client: 600, deadline: 570 };
     const COMMAND: &str = "/opt/ralph hook claude --deadline 570";
 
+    const OURS: Ours<'_> = Ours { command: COMMAND, timeouts: TIMEOUTS, raises_cap: true };
+
     fn put(text: Option<&str>) -> String {
-        put_in(text, COMMAND, TIMEOUTS).expect("settings")
+        put_in(text, OURS).expect("settings")
     }
 
     #[test]
     fn a_new_file_has_our_entries_and_nothing_else() {
         let value: Value = serde_json::from_str(&put(None)).expect("JSON");
-        assert_eq!(value["hooks"].as_object().expect("hooks").len(), 4);
-        let handler = &value["hooks"]["SubagentStop"][0]["hooks"][0];
-        assert_eq!((handler["command"].as_str(), handler["timeout"].as_u64()), (Some(COMMAND), Some(600)));
-        assert_eq!(value["hooks"]["PostToolUse"][0]["matcher"], "Agent|Task");
+        let entries = look(&put(None)).entries;
+        assert_eq!(entries.len(), EVENTS.len());
+        for heard in &EVENTS {
+            let entry = entries.iter().find(|entry| entry.hears(heard)).expect(heard.event);
+            assert_eq!(entry.command, COMMAND);
+            let long = matches!(heard.event, "Stop" | "SubagentStop");
+            assert_eq!(entry.timeout, Some(if long { 600 } else { 10 }), "{entry:?}");
+        }
+        assert_eq!(value["hooks"]["PostToolUse"][0]["matcher"].as_str(), AT_WORK);
+        assert_eq!(value["env"], serde_json::json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "1000"}));
+        assert_eq!(value.as_object().expect("an object").len(), 2);
     }
 
     #[test]
@@ -275,24 +455,67 @@ mod tests {
         );
         assert!(with.contains("say done"));
         assert_eq!(put(Some(&with)), with);
-        assert_eq!(look(&with).entries.len(), 4);
+        assert_eq!(look(&with).entries.len(), EVENTS.len());
     }
 
     #[test]
-    fn taking_out_leaves_other_hooks_and_removes_what_is_empty() {
-        let other = r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]},"a":1}"#;
-        let rest: Value = serde_json::from_str(&take_out(&put(Some(other))).expect("ours")).expect("JSON");
-        assert_eq!(rest, serde_json::from_str::<Value>(other).expect("JSON"));
-        let alone: Value =
-            serde_json::from_str(&take_out(&put(Some("{\"a\":1}"))).expect("ours")).expect("JSON");
-        assert_eq!(alone, serde_json::json!({"a": 1}));
-        assert_eq!(take_out(other), None);
+    fn taking_out_leaves_what_is_somebody_elses_and_removes_what_is_empty() {
+        let stop = r#""hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}"#;
+        let texts = [
+            format!("{{{stop},\"a\":1}}"),
+            "{\"a\":1}".into(),
+            "{\"env\":{\"A\":\"b\"}}".into(),
+            // The person's own cap, even where it is the number that we would write.
+            "{\"env\":{\"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP\":\"3\"}}".into(),
+            "{\"env\":{\"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP\":\"1000\"}}".into(),
+            "{\"env\":{\"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP\":3}}".into(),
+        ];
+        let value = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        for before in &texts {
+            let with = put(Some(before));
+            let rest = take_out(&with, Some(before)).expect("ours");
+            assert_eq!(value(&rest), value(before), "{with}");
+            assert_eq!(take_out(before, Some(before)), None, "{before}");
+            assert_eq!(look(before).block_cap.or(Some(1000)), look(&with).block_cap, "{before}");
+        }
+    }
+
+    #[test]
+    fn a_cap_that_somebody_changed_since_stays() {
+        let with = put(None).replace("1000", "50");
+        assert_eq!(look(&take_out(&with, None).expect("our hooks")).block_cap, Some(50));
+    }
+
+    #[test]
+    fn an_entry_that_hears_less_than_we_want_is_told_from_one_that_hears_all() {
+        let entry = |event: &str, matcher: Option<&str>| Entry {
+            event: event.into(),
+            matcher: matcher.map(str::to_owned),
+            command: COMMAND.into(),
+            timeout: None,
+            is_plain: true,
+        };
+        let heard = |event: &str| EVENTS.iter().find(|heard| heard.event == event).expect("an event");
+        for (event, matcher, hears) in [
+            ("PostToolUse", None, true),
+            ("PostToolUse", Some(""), true),
+            ("PostToolUse", Some("*"), true),
+            ("PostToolUse", AT_WORK, true),
+            ("PostToolUse", Some("Agent|Task"), false),
+            ("Stop", None, true),
+            ("Stop", Some("x"), false),
+        ] {
+            assert_eq!(entry(event, matcher).hears(heard(event)), hears, "{event} {matcher:?}");
+        }
+        assert!(!entry("Stop", None).hears(heard("SubagentStop")));
     }
 
     #[test]
     fn a_file_that_is_no_settings_file_is_left_alone() {
-        for text in ["[1]", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": 7}}", "{ not json"] {
-            assert!(put_in(Some(text), COMMAND, TIMEOUTS).is_err(), "{text}");
+        for text in
+            ["[1]", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": 7}}", "{ not json", "{\"env\": \"A=b\"}"]
+        {
+            assert!(put_in(Some(text), OURS).is_err(), "{text}");
         }
     }
 
@@ -306,6 +529,9 @@ mod tests {
         assert_eq!(look(r#"{"env":{"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP":"20"}}"#).block_cap, Some(20));
         let plugin = r#"{"enabledPlugins":{"ralph-loop@claude-plugins-official":true}}"#;
         assert_eq!(look(plugin).other_loops, ["ralph-loop@claude-plugins-official"]);
+        let ours = r#"{"enabledPlugins":{"ralph@ralph":true,"ralph-wiggum@x":false,"ralphs@x":true}}"#;
+        let found = look(ours);
+        assert_eq!((found.our_plugin.as_deref(), found.other_loops), (Some("ralph@ralph"), Vec::new()));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! From nothing to a held agent by `ralph init` alone, and `ralph doctor` on what it set up.
 
-use ralph_testkit::{Claude, Turn};
+use ralph_testkit::{Claude, Script, Turn};
+use serde_json::json;
 
-use crate::session::{Runs, Session, bash, one_sub_agent, verdicts};
+use crate::session::{Runs, Session, bash, one_sub_agent, verdicts, verdicts_of};
 use crate::support::Sandbox;
 
 const MAKEFILE: &str = "test:\n\ttest -e done.txt\n";
@@ -62,4 +63,55 @@ fn the_shared_form_works_where_ralph_is_on_the_path_and_is_silent_where_it_is_no
             if installed { &["held gates_failed", "verified all_gates_passed"] } else { &[] };
         assert_eq!(verdicts(&sandbox), expected, "{seen}");
     }
+}
+
+#[test]
+fn init_alone_is_enough_for_a_loop_by_its_plain_command() {
+    let name = "init_alone_is_enough_for_a_loop_by_its_plain_command";
+    let Some(claude) = Claude::for_test(name) else { return };
+    let sandbox = fresh_project();
+    sandbox.ralph(&["init", "--yes"]).success();
+    let seen = Session::new(&claude, &sandbox)
+        .already_installed()
+        .prompt("/ralph-loop \"make the file\" --completion-promise DONE")
+        .play(Script::new().main(vec![
+            Turn::say("I looked around."),
+            Turn::say("<promise>DONE</promise>").expecting("gate `test` failed"),
+            bash("touch done.txt").expecting("false promise"),
+            Turn::say("Now it is there.\n\n<promise>DONE</promise>"),
+        ]));
+    assert_eq!(
+        verdicts_of(&sandbox, "make-the-file"),
+        ["held gates_failed", "held gates_failed", "verified all_gates_passed"],
+        "{seen}"
+    );
+    let begun = sandbox.events_named("began");
+    let session = seen.output.rows.iter().find_map(|row| row["session_id"].as_str()).expect("a session");
+    assert!(begun.iter().any(|event| event["session"] == session), "bound to {session}: {begun:#?}");
+    let report = sandbox.ralph(&["doctor", "--json"]).success().json();
+    assert_eq!(report["loops"][0]["false_promises"], 1, "{report:#}");
+    sandbox.ralph(&["init", "--uninstall"]).success();
+    assert!(!sandbox.exists(".claude"), "{seen}");
+}
+
+#[test]
+fn init_with_the_guard_holds_a_session_that_changed_something_and_no_other() {
+    let name = "init_with_the_guard_holds_a_session_that_changed_something_and_no_other";
+    let Some(claude) = Claude::for_test(name) else { return };
+    let sandbox = fresh_project();
+    sandbox.ralph(&["init", "--yes", "--guard", "session,check"]).success();
+    let session = || Session::new(&claude, &sandbox).already_installed();
+    let look = Turn::tool("Read", json!({"file_path": sandbox.path("Makefile")}));
+    let seen =
+        session().prompt("What is here?").play(Script::new().main(vec![look, Turn::say("A Makefile.")]));
+    assert!(verdicts_of(&sandbox, "guard-").is_empty(), "it only talked");
+    assert!(seen.output.hook_responses("PostToolUse").is_empty(), "a tool that only looks costs no process");
+    let seen = session().prompt("Do it.").play(Script::new().main(vec![
+        bash("echo almost > draft.txt"),
+        Turn::say("Done."),
+        bash("touch done.txt").expecting("gate `test` failed"),
+        Turn::say("Done now."),
+    ]));
+    assert_eq!(verdicts_of(&sandbox, "guard-"), ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    sandbox.ralph(&["doctor", "--json"]).success();
 }

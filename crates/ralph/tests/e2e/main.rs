@@ -12,9 +12,13 @@ mod session;
 mod support;
 
 mod broken;
+mod guarded;
 mod held;
 mod installed;
 mod interrupted;
+mod loops;
+mod openspec;
+mod plugin;
 mod released;
 mod tampered;
 mod untouched;

@@ -1,12 +1,13 @@
 //! One session of the real client in a sandbox, with ralph's hooks installed as a person has them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_testkit::{Claude, ClaudeOutput, ClaudeRun, Lane, Script, ScriptedModel, Served, Turn};
+use ralph_testkit::{Claude, ClaudeOutput, ClaudeRun, Lane, OpenSpec, Script, ScriptedModel, Served, Turn};
 use serde_json::{Value, json};
 
 use crate::support::{RALPH, Sandbox};
@@ -51,6 +52,11 @@ pub(crate) struct Session<'a> {
     run: ClaudeRun,
     /// None where the project has its own settings already.
     hooks: Option<Hooks>,
+    exit: i32,
+    /// Whether another session of the same sandbox is still running.
+    beside_another: bool,
+    /// Folders on the client's `PATH` before those of the system.
+    path: Vec<PathBuf>,
 }
 
 struct Hooks {
@@ -66,7 +72,8 @@ impl<'a> Session<'a> {
             .env("RALPH_HOME", sandbox.ralph_home())
             .agents(&json!({"check": agent(&["Bash"]), "worker": agent(&["Bash", "Agent"])}))
             .allow_tools("Bash Agent");
-        Self { sandbox, run, hooks: Some(Hooks { deadline: "30s", timeout: 60 }) }
+        let hooks = Some(Hooks { deadline: "30s", timeout: 60 });
+        Self { sandbox, run, hooks, exit: 0, beside_another: false, path: Vec::new() }
     }
 
     /// Leaves the settings of the project as they are: somebody installed the hooks already.
@@ -87,6 +94,58 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// What the person types.
+    pub(crate) fn prompt(mut self, prompt: &str) -> Self {
+        self.run = self.run.prompt(prompt);
+        self
+    }
+
+    /// What the person types when what they typed before has its result.
+    pub(crate) fn then_prompt(mut self, prompt: &str) -> Self {
+        self.run = self.run.then_prompt(prompt);
+        self
+    }
+
+    /// The session of an earlier run goes on. Both need the same [`home`](Self::home).
+    pub(crate) fn resuming(self, earlier: &Seen) -> Self {
+        let session = earlier.output.session().expect("the id of a session").to_owned();
+        self.arg("--resume").arg(&session)
+    }
+
+    /// The run is cut off after so many answers of the model, which is no good end for the client.
+    pub(crate) fn cut_off_after(mut self, turns: usize) -> Self {
+        self.exit = 1;
+        self.arg("--max-turns").arg(&turns.to_string())
+    }
+
+    /// Another session of the same sandbox runs meanwhile.
+    pub(crate) fn beside_another(mut self) -> Self {
+        self.beside_another = true;
+        self
+    }
+
+    /// A home that is kept, so that a later run can carry the session on.
+    pub(crate) fn home(mut self, home: &Path) -> Self {
+        self.run = self.run.home(home);
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.run = self.run.arg(arg);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.run = self.run.env(name, value);
+        self
+    }
+
+    /// Our own plugin, and nothing in the settings.
+    pub(crate) fn with_our_plugin(self) -> Self {
+        let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin");
+        self.already_installed().with_ralph_on_path().plugin(&plugin)
+    }
+
     pub(crate) fn plugin(mut self, dir: &Path) -> Self {
         self.run = self.run.plugin_dir(dir);
         self
@@ -94,9 +153,14 @@ impl<'a> Session<'a> {
 
     /// Puts the folder of the binary on the client's `PATH`, as an installed one is.
     pub(crate) fn with_ralph_on_path(mut self) -> Self {
-        let folder = Path::new(RALPH).parent().expect("a folder").display();
-        self.run = self.run.env("PATH", format!("{folder}:/usr/local/bin:/usr/bin:/bin"));
+        self.path.push(Path::new(RALPH).parent().expect("a folder").to_owned());
         self
+    }
+
+    /// Puts the `openspec` command on the client's `PATH`, for its agents, its hooks and the gates.
+    pub(crate) fn with_openspec(mut self, openspec: &OpenSpec) -> Self {
+        self.path.extend(openspec.folders());
+        OpenSpec::QUIET.iter().fold(self, |session, (name, value)| session.env(name, value))
     }
 
     /// Runs it to its end. A run that left the script, or a client that did not end well, has failed.
@@ -107,25 +171,33 @@ impl<'a> Session<'a> {
             Some(Hooks { deadline, timeout }) => self.run.settings(hooks(deadline, *timeout)),
             None => self.run,
         };
+        let run = if self.path.is_empty() { run } else { run.env("PATH", search_path(&self.path)) };
         let output = run.run(&model);
         let seen = Seen { output, served: model.finish() };
-        assert_eq!(seen.output.exit, Some(0), "{seen}\n{}", self.sandbox.ralph(&["status"]).stdout);
+        assert_eq!(seen.output.exit, Some(self.exit), "{seen}\n{}", self.sandbox.ralph(&["status"]).stdout);
         assert!(seen.served.problems.is_empty(), "{:#?}\n{seen}", seen.served.problems);
-        assert_nothing_is_left(self.sandbox);
+        if !self.beside_another {
+            assert_nothing_is_left(self.sandbox);
+        }
         seen
     }
 }
 
-/// The hooks as an installer writes them.
+fn search_path(first: &[PathBuf]) -> OsString {
+    let system = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::join_paths(first.iter().chain(&system)).expect("folders without a colon")
+}
+
+/// The hooks as the plugin has them, with another command line and another patience.
 fn hooks(deadline: &str, timeout: u64) -> Value {
-    let command = format!("'{RALPH}' hook claude --deadline {deadline}");
-    let ours = json!([{"type": "command", "command": command, "timeout": timeout}]);
-    json!({"hooks": {
-        "SubagentStop": [{"hooks": ours}],
-        "Stop": [{"hooks": ours}],
-        "UserPromptSubmit": [{"hooks": ours}],
-        "PostToolUse": [{"matcher": "Agent|Task", "hooks": ours}],
-    }})
+    let text = include_str!("../../../../plugin/hooks/hooks.json");
+    let mut settings: Value = serde_json::from_str(text).expect("JSON");
+    for groups in settings["hooks"].as_object_mut().expect("hooks").values_mut() {
+        let handler = &mut groups[0]["hooks"][0];
+        handler["command"] = json!(format!("'{RALPH}' hook claude --deadline {deadline}"));
+        handler["timeout"] = json!(timeout);
+    }
+    json!({"hooks": settings["hooks"]})
 }
 
 /// A session that has ended.
@@ -154,6 +226,17 @@ impl Seen {
         answers.iter().map(|row| parsed(row).unwrap_or(Value::Null)).collect()
     }
 
+    /// How often the model was asked in the main conversation.
+    pub(crate) fn requests_of_session(&self) -> usize {
+        self.served.lane("main").len()
+    }
+
+    /// Whether something was shown to the person with all of these words in it.
+    pub(crate) fn person_saw(&self, words: &[&str]) -> bool {
+        let has_all = |text: &&str| words.iter().all(|word| text.contains(word));
+        self.shown_to_person().iter().any(has_all) || self.output.results().iter().any(has_all)
+    }
+
     pub(crate) fn requests_of_sub_agent(&self) -> usize {
         self.served.lane("sub-agent").len()
     }
@@ -161,9 +244,35 @@ impl Seen {
 
 /// What the ledger says became of the stops of `check`, in order, in short: `held gates_failed`.
 pub(crate) fn verdicts(sandbox: &Sandbox) -> Vec<String> {
+    verdicts_of(sandbox, "check-")
+}
+
+/// The same of any loop, by the beginning of its id.
+pub(crate) fn verdicts_of(sandbox: &Sandbox, beginning: &str) -> Vec<String> {
     let events = sandbox.events();
-    let of_check = events.iter().filter(|event| event["loop"].as_str().expect("an id").starts_with("check-"));
-    of_check.filter_map(|line| in_short(&line["event"])).collect()
+    let of_loop = events.iter().filter(|event| event["loop"].as_str().expect("an id").starts_with(beginning));
+    of_loop.filter_map(|line| in_short(&line["event"])).collect()
+}
+
+/// All that became of such a loop, in order, in short: its verdicts, and what happened between them.
+pub(crate) fn life_of(sandbox: &Sandbox, beginning: &str) -> Vec<String> {
+    let events = sandbox.events();
+    let of_loop = events.iter().filter(|event| event["loop"].as_str().expect("an id").starts_with(beginning));
+    of_loop.filter_map(|line| in_short(&line["event"]).or_else(|| step_in_short(&line["event"]))).collect()
+}
+
+fn step_in_short(event: &Value) -> Option<String> {
+    let name = event["event"].as_str()?;
+    let more = match name {
+        "began" | "bound" | "waited" => Value::Null,
+        "resumed" if event["renewed"] == true => "renewed".into(),
+        "resumed" => Value::Null,
+        "paused" | "cancelled" => event["why"]["cause"].clone(),
+        "agent_called" | "agent_finished" => event["name"].clone(),
+        "erred" => event["error"]["kind"].clone(),
+        _ => return None,
+    };
+    Some(more.as_str().map_or_else(|| name.to_owned(), |more| format!("{name} {more}")))
 }
 
 fn in_short(event: &Value) -> Option<String> {

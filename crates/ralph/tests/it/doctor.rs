@@ -36,6 +36,17 @@ fn names(sandbox: &Sandbox, expected: &str) {
     );
 }
 
+/// What was looked at and is fine, as `name: what`.
+#[track_caller]
+fn good(sandbox: &Sandbox, expected: &str) {
+    let report = sandbox.ralph(&["doctor", "--json"]).json();
+    let text = |finding: &Value| {
+        format!("{}: {}", finding["name"].as_str().unwrap(), finding["what"].as_str().unwrap())
+    };
+    let found: Vec<String> = report["good"].as_array().expect("good").iter().map(text).collect();
+    assert!(found.iter().any(|line| line.contains(expected)), "not said: {expected}\n{found:#?}");
+}
+
 fn edit_settings(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) {
     let path = ".claude/settings.local.json";
     let mut settings: Value = serde_json::from_str(&sandbox.read(path)).expect("JSON");
@@ -60,7 +71,9 @@ fn a_binary_that_was_moved_away_is_named() {
     let sandbox = Sandbox::new();
     sandbox.file("Makefile", "test:\n\ttrue\n");
     let copy = sandbox.home().join("ralph");
-    fs::copy(RALPH, &copy).expect("a copy");
+    // By another process: a test that forks while we hold the copy open for writing would make it "busy".
+    let copied = std::process::Command::new("cp").arg(RALPH).arg(&copy).status().expect("cp");
+    assert!(copied.success());
     let ran = std::process::Command::new(&copy)
         .args(["init", "--yes", "--no-try"])
         .env_clear()
@@ -113,9 +126,20 @@ fn a_changed_and_a_broken_config_are_named() {
 fn the_clients_cap_is_named_where_the_budget_is_larger() {
     let sandbox = Sandbox::gated("verify: [\"true\"]\nbudget: { attempts: 20 }\n");
     sandbox.ralph(&["init", "--yes"]).success();
+    edit_settings(&sandbox, |settings| settings["env"] = json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "8"}));
     names(&sandbox, "the client ends a turn after 8 holds in a row");
     edit_settings(&sandbox, |settings| settings["env"] = json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "20"}));
     assert_eq!(problems(&sandbox), Vec::<String>::new());
+    edit_settings(&sandbox, |settings| settings["env"] = json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "10"}));
+    names(&sandbox, "ends a turn after 10 holds in a row without a tool call, before the attempts (20)");
+}
+
+#[test]
+fn the_cap_that_init_raised_is_missed_where_it_is_gone() {
+    let sandbox = set_up();
+    good(&sandbox, "the client honours 1000 holds in a row");
+    edit_settings(&sandbox, |settings| settings["env"] = json!({}));
+    names(&sandbox, "after 8 holds in a row without a tool call, before a loop without a limit (unlimited)");
 }
 
 #[test]
@@ -135,4 +159,106 @@ fn another_loop_plugin_is_named() {
         settings["enabledPlugins"] = json!({"ralph-loop@claude-plugins-official": true});
     });
     names(&sandbox, "the plugin `ralph-loop@claude-plugins-official` holds sessions too");
+}
+
+#[test]
+fn each_event_that_is_not_heard_is_named() {
+    let hooks = json_of(".claude/settings.local.json", &set_up())["hooks"].clone();
+    let events: Vec<String> = hooks.as_object().expect("hooks").keys().cloned().collect();
+    assert_eq!(events.len(), 11);
+    for event in events {
+        let sandbox = set_up();
+        edit_settings(&sandbox, |settings| {
+            settings["hooks"].as_object_mut().expect("hooks").remove(&event);
+        });
+        let named = problems(&sandbox);
+        let expected = format!("events: {event} is not heard: ");
+        assert!(named.len() == 1 && named[0].starts_with(&expected), "{event}: {named:#?}");
+        let report = sandbox.ralph(&["doctor", "--json"]).json();
+        let by = |entry: &&Value| entry["heard_by"].is_null();
+        let deaf: Vec<&Value> = report["events"].as_array().expect("events").iter().filter(by).collect();
+        assert!(deaf.len() == 1 && deaf[0]["event"] == *event, "{report:#}");
+    }
+}
+
+fn json_of(path: &str, sandbox: &Sandbox) -> Value {
+    serde_json::from_str(&sandbox.read(path)).expect("JSON")
+}
+
+#[test]
+fn an_entry_of_an_older_init_that_hears_less_is_named() {
+    let sandbox = set_up();
+    edit_settings(&sandbox, |settings| {
+        settings["hooks"]["PostToolUse"][0]["matcher"] = json!("Agent|Task");
+        settings["hooks"]["Stop"][0]["hooks"][0]["timeout"] = json!(10);
+    });
+    names(&sandbox, "PostToolUse is heard only for `Agent|Task`: ");
+    names(&sandbox, "Stop: our deadline of 570 s is not before the client's time-out of 10 s");
+    sandbox.ralph(&["init", "--yes"]).success();
+    assert_eq!(problems(&sandbox), Vec::<String>::new());
+}
+
+const PLUGIN_ON: &str = r#"{"enabledPlugins": {"ralph@ralph": true}}"#;
+
+#[test]
+fn of_two_voices_it_says_which_one_answers() {
+    let sandbox = set_up();
+    sandbox.file(".claude/settings.json", PLUGIN_ON);
+    assert_eq!(problems(&sandbox), Vec::<String>::new());
+    good(&sandbox, "voices: the plugin `ralph@ralph` is on too: ");
+    good(&sandbox, "settings.local.json answers, and the plugin is silent beside it");
+    // Two settings files with different lines are two judgements of each stop.
+    sandbox.ralph(&["init", "--yes", "--shared"]).success();
+    names(&sandbox, "both call ralph on Stop: everything happens twice");
+}
+
+#[test]
+fn the_plugin_alone_is_enough_where_ralph_is_on_the_path() {
+    let mut sandbox = Sandbox::gated("verify: [\"true\"]\n");
+    let settings =
+        r#"{"enabledPlugins": {"ralph@ralph": true}, "env": {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "1000"}}"#;
+    sandbox.file(".claude/settings.json", settings);
+    names(&sandbox, "said nothing to a recorded stop");
+    let folder = std::path::Path::new(RALPH).parent().expect("a folder");
+    sandbox.set("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+    assert_eq!(problems(&sandbox), Vec::<String>::new());
+    good(&sandbox, "hook: the plugin `ralph@ralph`: ");
+}
+
+#[test]
+fn a_guard_of_sessions_alone_is_proved_by_a_command() {
+    let sandbox = Sandbox::new();
+    sandbox.ralph(&["init", "--yes", "--no-try", "--gate", "true", "--guard", "session"]).success();
+    assert_eq!(problems(&sandbox), Vec::<String>::new());
+    good(&sandbox, "answered a recorded command");
+    good(&sandbox, "guard: held: every session that changes something here");
+}
+
+#[test]
+fn it_says_whether_there_is_a_loop_what_keeps_it_going_and_which_promises_came_too_early() {
+    let mut sandbox = Sandbox::gated("verify: [\"test -e done\"]\n");
+    sandbox.ralph(&["init", "--yes"]).success();
+    good(&sandbox, "loop: no loop is open in this repo; `/ralph-loop TASK");
+    let event = |name: &str| json!({"session_id": "session-1", "prompt_id": "p1", "cwd": sandbox.project(), "hook_event_name": name});
+    let mut start = event("UserPromptExpansion");
+    start["command_name"] = json!("ralph-loop");
+    start["command_args"] = json!("\"make it\" --completion-promise DONE");
+    sandbox.event(start).answer();
+    good(&sandbox, "goes on after 0 judged stops: not judged yet");
+    assert_eq!(problems(&sandbox), Vec::<String>::new(), "our own loop is no other plugin's");
+    let mut stop = event("Stop");
+    stop["last_assistant_message"] = json!("<promise>DONE</promise>");
+    sandbox.event(stop).answer().held();
+    good(&sandbox, "goes on after 1 judged stops: gate `test -e done` failed");
+    good(&sandbox, "the promise was given 1 time too early, while the checks failed, and refused");
+    let report = sandbox.ralph(&["doctor", "--json"]).json();
+    let told = &report["loops"][0];
+    assert_eq!(
+        (&told["open"], &told["attempts"], &told["false_promises"]),
+        (&json!(true), &json!(1), &json!(1))
+    );
+    assert_eq!(report["healthy"], true, "a loop at work is no fault");
+    // In the shell of another session.
+    sandbox.set("CLAUDE_CODE_SESSION_ID", "session-2");
+    good(&sandbox, "loop: this session carries no loop; `/ralph-loop TASK");
 }

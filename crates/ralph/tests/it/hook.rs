@@ -461,6 +461,30 @@ fn at_sigterm_the_gates_whole_tree_dies_first_and_it_is_written_down() {
     assert_eq!(sandbox.state()["attempts"], 0);
 }
 
+/// A client ends its hook with all that the hook started, and may reach the gate first.
+#[test]
+fn a_gate_that_is_told_to_end_before_us_has_not_failed() {
+    for we_are_told_too in [true, false] {
+        let sandbox = Sandbox::new();
+        let own_pid = sandbox.home().join("pid");
+        let gate = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 30", own_pid.display());
+        sandbox.file("ralph.yaml", &verify_list(&[&gate]));
+        sandbox.trust();
+        let mut child = sandbox.stop("check").spawn();
+        wait_until("the gate runs", || own_pid.exists());
+        let gate: i32 = fs::read_to_string(&own_pid).expect("a number").trim().parse().expect("a number");
+        kill_process(Pid::from_raw(gate).expect("a process"), Signal::TERM).expect("sent");
+        if we_are_told_too {
+            std::thread::sleep(Duration::from_millis(50));
+            kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+        }
+        child.wait().expect("an end");
+        let (interrupted, attempts) = if we_are_told_too { (1, 0) } else { (0, 1) };
+        assert_eq!(sandbox.events_named("interrupted").len(), interrupted, "told too: {we_are_told_too}");
+        assert_eq!(sandbox.state()["attempts"], attempts, "told too: {we_are_told_too}");
+    }
+}
+
 #[test]
 fn an_interrupted_stop_can_be_judged_again() {
     let sandbox = Sandbox::new();

@@ -2,21 +2,32 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test has an environment of its own to look at")]
 
+mod conversation;
 mod support;
 
 mod attacks;
 mod conformance;
 mod doctor;
 mod gates;
+mod guard;
+mod guide;
 mod hook;
 mod init;
+mod interleavings;
 mod laws;
 mod layouts;
 mod log;
+mod plugin;
 mod reset;
 mod schema;
+mod session_attacks;
+mod session_loop;
+mod session_words;
 mod status;
+mod talk;
+mod task_loop;
 mod tree;
 mod trust;
 mod upstream;
+mod upstream_session;
 mod verify;

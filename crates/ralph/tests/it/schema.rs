@@ -62,9 +62,23 @@ fn schemas_completions_and_the_manual_page_are_printed() {
 fn every_command_has_one_line_of_help_and_an_example() {
     let sandbox = Sandbox::without_git();
     let help = sandbox.ralph(&["--help"]).success().stdout;
-    for command in
-        ["init", "verify", "status", "log", "reset", "trust", "doctor", "completions", "schema", "hook"]
-    {
+    let commands = [
+        "init",
+        "verify",
+        "status",
+        "log",
+        "start",
+        "pause",
+        "resume",
+        "cancel",
+        "reset",
+        "trust",
+        "doctor",
+        "completions",
+        "schema",
+        "hook",
+    ];
+    for command in commands {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in {help}");
         let own = sandbox.ralph(&[command, "--help"]).success().stdout;
         assert!(own.contains("Example"), "{command}: {own}");

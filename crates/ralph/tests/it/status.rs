@@ -51,7 +51,7 @@ fn it_says_what_stands_in_each_kind_of_place() {
     sandbox.ralph(&["status"]).success().says("is not accepted");
     sandbox.trust();
     sandbox.stop("check").answer().held();
-    sandbox.ralph(&["status"]).success().says("held, 1 of 5").says("gate `test -e done.txt` failed");
+    sandbox.ralph(&["status"]).success().says("held, 1 of 5").says("Failed gate(s): test -e done.txt");
     sandbox.file("done.txt", "");
     sandbox.stop("check").answer().let_go().expect("verified");
     sandbox.ralph(&["status"]).success().says("verified");

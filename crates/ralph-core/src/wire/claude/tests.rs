@@ -59,7 +59,7 @@ fn unreadable_input_is_an_error_not_a_panic() {
 
 #[test]
 fn a_block_is_exactly_what_the_client_takes() {
-    let reply = HookReply::Block { reason: "one line".into(), detail: "all of it".into() };
+    let reply = HookReply::Block { reason: "one line".into(), detail: "all of it".into(), person: None };
     let bytes = render(&reply, &HookEvent::SubagentStop);
     assert_eq!(
         String::from_utf8(bytes).expect("text"),
@@ -74,17 +74,18 @@ fn letting_go_says_nothing_or_a_message_and_never_allow() {
     let reply = HookReply::Tell { person: Some("p".into()), agent: Some("a".into()) };
     let on = |event| serde_json::from_slice::<Value>(&render(&reply, &event)).expect("one JSON object");
     // Context on a stop event would hold the agent.
-    assert_eq!(on(HookEvent::Stop), json!({"systemMessage": "p"}));
+    assert_eq!(on(HookEvent::Stop { background: Vec::new() }), json!({"systemMessage": "p"}));
     assert_eq!(
-        on(HookEvent::UserPromptSubmit),
+        on(HookEvent::UserPromptSubmit { prompt: "p".into() }),
         json!({"systemMessage": "p", "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "a"}})
     );
 }
 
 #[test]
 fn context_stays_below_what_the_client_shows_whole() {
-    let reply = HookReply::Block { reason: "r".into(), detail: "é".repeat(20_000) };
-    let value: Value = serde_json::from_slice(&render(&reply, &HookEvent::Stop)).expect("JSON");
+    let reply = HookReply::Block { reason: "r".into(), detail: "é".repeat(20_000), person: None };
+    let value: Value =
+        serde_json::from_slice(&render(&reply, &HookEvent::Stop { background: Vec::new() })).expect("JSON");
     let context = value["hookSpecificOutput"]["additionalContext"].as_str().expect("text");
     assert!(context.chars().count() <= MOST_CONTEXT);
 }
@@ -97,7 +98,7 @@ proptest! {
 
     #[test]
     fn any_reason_becomes_one_json_object_with_one_decision(reason in ".{1,80}", detail in ".{0,300}") {
-        let reply = HookReply::Block { reason: reason.clone(), detail };
+        let reply = HookReply::Block { reason: reason.clone(), detail, person: None };
         let bytes = render(&reply, &HookEvent::SubagentStop);
         let value: Value = serde_json::from_slice(&bytes).expect("JSON");
         prop_assert_eq!(&value["decision"], "block");

@@ -1,0 +1,383 @@
+//! What a person is shown when a loop starts, goes on, rests or ends: a box with a title and the facts under it, or the
+//! same in one line.
+//!
+//! Plain text without terminal codes. Widths are counted in cells, so that the box stays a box around Chinese and emoji.
+//! Whatever stands in a field is somebody else's text: it can neither break a line nor speak to the terminal.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::foreign_text;
+use crate::id::GateName;
+use crate::lang::{Lang, Values, Words, fill};
+use crate::loop_error::ErrorKind;
+use crate::secrets::Secrets;
+
+#[cfg(test)]
+mod tests;
+
+/// Between the walls of the box.
+const INSIDE: usize = 64;
+/// Where a title begins, if it fits there.
+const INDENT: usize = 20;
+const BAR: u128 = 26;
+/// A task can be a whole prompt; a banner shows how it begins.
+const FIELD: usize = 160;
+
+/// How many boxes of the task list are ticked. A total of 0 means that there is no list, and nothing is shown of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub total: usize,
+}
+
+impl Progress {
+    /// Rounded down, so that 100 means all of them. None without a list.
+    pub fn percent(self) -> Option<u128> {
+        (self.total > 0).then(|| self.share(100))
+    }
+
+    /// How many of `of` equal parts are done, rounded down.
+    fn share(self, of: u128) -> u128 {
+        self.done.min(self.total) as u128 * of / self.total as u128
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iteration {
+    pub n: u32,
+    /// None: no limit.
+    pub most: Option<u32>,
+}
+
+/// How we know that a loop is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    Verified,
+    /// The gates passed, and the promise that was asked for never came.
+    VerifiedWithoutPromise,
+    /// The agent says so.
+    Claimed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Banner<'a> {
+    /// Without a promise and without gates it says that nothing will hold the loop.
+    Started {
+        task: &'a str,
+        iteration: Iteration,
+        progress: Progress,
+        next: Option<&'a str>,
+        promise: Option<&'a str>,
+        gates: &'a [GateName],
+    },
+    Running {
+        iteration: Iteration,
+        progress: Progress,
+        next: Option<&'a str>,
+        failing: &'a [GateName],
+        /// The promise that is still wanted.
+        promise: Option<&'a str>,
+        false_promises: u32,
+    },
+    Resumed {
+        iteration: Iteration,
+        progress: Progress,
+        next: Option<&'a str>,
+    },
+    /// The limit of `most` is reached; going on grants `more`.
+    Limit {
+        most: u32,
+        more: u32,
+        progress: Progress,
+    },
+    /// These came in a row, the oldest first.
+    Errors {
+        errors: &'a [(ErrorKind, String)],
+        iteration: Iteration,
+        progress: Progress,
+    },
+    Paused {
+        iteration: Iteration,
+        progress: Progress,
+    },
+    Done {
+        proof: Proof,
+        iteration: Iteration,
+        progress: Progress,
+        false_promises: u32,
+    },
+    /// So many stops in a row were equal.
+    Stuck {
+        equal: u32,
+        iteration: Iteration,
+        progress: Progress,
+        failing: &'a [GateName],
+    },
+    /// Let go before the client would have ended the turn by itself.
+    Capped {
+        cap: u32,
+        iteration: Iteration,
+        progress: Progress,
+        failing: &'a [GateName],
+    },
+    Cancelled {
+        n: u32,
+    },
+}
+
+/// The banner as a box with its lines under it; no newline at the end.
+pub fn boxed(banner: &Banner<'_>, lang: Lang) -> String {
+    let sheet = Sheet::of(banner, lang.words());
+    let blocks = sheet.blocks.iter().filter(|block| !block.is_empty());
+    let texts = blocks.map(|block| block.iter().map(Part::in_lines).collect::<Vec<_>>().join("\n"));
+    [framed(&sheet.title)].into_iter().chain(texts).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The same in one line, where a box is too much.
+pub fn one_line(banner: &Banner<'_>, lang: Lang) -> String {
+    let words = lang.words();
+    if let Banner::Cancelled { n } = banner {
+        return fill(words.cancelled_at, &[("n", n)]);
+    }
+    let sheet = Sheet::of(banner, words);
+    let parts = sheet.blocks.iter().flatten().filter_map(|part| part.in_one_line(words));
+    [sheet.title.clone()].into_iter().chain(parts).collect::<Vec<_>>().join(" · ")
+}
+
+/// `[████░░…] 46%`; empty without a task list. The bar is full only when everything is done.
+pub fn bar(progress: Progress) -> String {
+    let Some(percent) = progress.percent() else { return String::new() };
+    let nearest = progress.share(BAR * 2).div_ceil(2);
+    let full = if percent == 100 { BAR } else { nearest.min(BAR - 1) };
+    let cells: String = (0..BAR).map(|cell| if cell < full { '█' } else { '░' }).collect();
+    format!("[{cells}] {percent}%")
+}
+
+/// What a banner says, before it is laid out. Blocks have an empty line between them.
+struct Sheet {
+    title: String,
+    blocks: Vec<Vec<Part>>,
+}
+
+enum Part {
+    Line(String),
+    /// A picture of the line above it; left out where there is one line only.
+    Bar(String),
+    List {
+        heading: &'static str,
+        /// Stands before each item where each has its own line.
+        bullet: &'static str,
+        items: Vec<String>,
+    },
+}
+
+impl Part {
+    fn in_lines(&self) -> String {
+        match self {
+            Self::Line(text) | Self::Bar(text) => text.clone(),
+            Self::List { heading, bullet, items } => {
+                let items: String = items.iter().map(|item| format!("\n{bullet}{item}")).collect();
+                format!("{heading}{items}")
+            }
+        }
+    }
+
+    fn in_one_line(&self, words: &Words) -> Option<String> {
+        match self {
+            Self::Line(text) => Some(text.clone()),
+            Self::Bar(_) => None,
+            Self::List { heading, items, .. } => {
+                // A full-width colon brings its own space.
+                let gap = if heading.ends_with(':') { " " } else { "" };
+                Some(format!("{heading}{gap}{}", items.join(words.item_separator)))
+            }
+        }
+    }
+}
+
+impl Sheet {
+    fn of(banner: &Banner<'_>, words: &'static Words) -> Self {
+        match *banner {
+            Banner::Started { task, iteration, progress, next, promise, gates } => {
+                let task = signed("📌", words.task, &[("task", &shown(task))]);
+                let nothing_holds = (promise.is_none() && gates.is_empty())
+                    .then(|| Part::Line(format!("⚠️ {}", words.nothing_holds)));
+                let holds = [promise_wanted(words, promise), gate_list("🚦", words.gates_hold, words, gates)];
+                Self::titled("🚀", words.title_started)
+                    .block([task, iteration_line(words, iteration)])
+                    .block(progress_with_bar(words, progress))
+                    .block(next_task(words, next).into_iter().chain(holds.into_iter().flatten()))
+                    .block(nothing_holds)
+            }
+            Banner::Running { iteration, progress, next, failing, promise, false_promises } => {
+                let left = [
+                    next_task(words, next),
+                    gate_list("❌", words.gates_failing, words, failing),
+                    promise_wanted(words, promise),
+                    false_promise_count(words, false_promises),
+                ];
+                Self::titled("🔁", words.title_running)
+                    .block(standing(words, iteration, progress))
+                    .block(left.into_iter().flatten())
+            }
+            Banner::Resumed { iteration, progress, next } => Self::titled("▶️", words.title_resumed)
+                .block(standing(words, iteration, progress))
+                .block(next_task(words, next)),
+            Banner::Limit { most, more, progress } => {
+                let choices = [fill(words.limit_continue, &[("more", &more)]), words.limit_pause.to_owned()];
+                Self::titled("⚠️", words.title_limit)
+                    .block(
+                        [signed("⚠️", words.limit_reached, &[("most", &most)])]
+                            .into_iter()
+                            .chain(progress_line(words, progress)),
+                    )
+                    .block([bullets(words.limit_confirm, choices)])
+            }
+            Banner::Errors { errors, iteration, progress } => {
+                let advice =
+                    [words.errors_advice_check, words.errors_advice_continue, words.errors_advice_pause];
+                let count = signed("⚠️", words.errors_in_a_row, &[("n", &errors.len())]);
+                let how_far =
+                    progress_line(words, progress).unwrap_or_else(|| iteration_line(words, iteration));
+                Self::titled("❌", words.title_errors)
+                    .block([count, how_far])
+                    .block([error_list(words, errors)])
+                    .block([bullets(words.errors_advice, advice.map(str::to_owned))])
+            }
+            Banner::Paused { iteration, progress } => {
+                let mut how_far = progress_with_bar(words, progress);
+                if how_far.is_empty() {
+                    how_far.push(iteration_line(words, iteration));
+                }
+                Self::titled("⏸️", words.title_paused).block(how_far).block([signed(
+                    "💾",
+                    words.paused_saved,
+                    &[],
+                )])
+            }
+            Banner::Done { proof, iteration, progress, false_promises } => {
+                let (sheet, how) = match proof {
+                    Proof::Verified => (Self::titled("✅", words.title_done), words.done_verified),
+                    Proof::VerifiedWithoutPromise => {
+                        (Self::titled("✅", words.title_done), words.promise_missing_but_verified)
+                    }
+                    Proof::Claimed => (Self::titled("☑️", words.title_claimed), words.done_claimed),
+                };
+                sheet
+                    .block([Part::Line(how.to_owned())])
+                    .block(standing(words, iteration, progress))
+                    .block(false_promise_count(words, false_promises))
+            }
+            Banner::Stuck { equal, iteration, progress, failing } => Self::titled("🛑", words.title_stuck)
+                .block([signed("⚠️", words.stuck_because, &[("n", &equal)])])
+                .block(standing(words, iteration, progress))
+                .block(gate_list("❌", words.gates_failing, words, failing)),
+            Banner::Capped { cap, iteration, progress, failing } => Self::titled("⚠️", words.title_released)
+                .block([signed("⚠️", words.client_cap, &[("cap", &cap)])])
+                .block(standing(words, iteration, progress))
+                .block(gate_list("❌", words.gates_failing, words, failing)),
+            Banner::Cancelled { n } => Self::titled("⏹️", words.title_cancelled)
+                .block([Part::Line(fill(words.cancelled_at, &[("n", &n)]))]),
+        }
+    }
+
+    fn titled(sign: &str, title: &str) -> Self {
+        Self { title: format!("{sign} {title}"), blocks: Vec::new() }
+    }
+
+    fn block(mut self, parts: impl IntoIterator<Item = Part>) -> Self {
+        self.blocks.push(parts.into_iter().collect());
+        self
+    }
+}
+
+fn signed(sign: &str, template: &str, values: &Values<'_>) -> Part {
+    Part::Line(format!("{sign} {}", fill(template, values)))
+}
+
+fn bullets<const N: usize>(heading: &'static str, items: [String; N]) -> Part {
+    Part::List { heading, bullet: "- ", items: items.into() }
+}
+
+fn standing(words: &Words, iteration: Iteration, progress: Progress) -> Vec<Part> {
+    let mut parts = vec![iteration_line(words, iteration)];
+    parts.extend(progress_with_bar(words, progress));
+    parts
+}
+
+fn iteration_line(words: &Words, Iteration { n, most }: Iteration) -> Part {
+    match most {
+        Some(most) => signed("🔁", words.iteration, &[("n", &n), ("most", &most)]),
+        None => signed("🔁", words.iteration_unlimited, &[("n", &n)]),
+    }
+}
+
+fn progress_line(words: &Words, progress: Progress) -> Option<Part> {
+    let Progress { done, total } = progress;
+    (total > 0).then(|| signed("📊", words.progress, &[("done", &done), ("total", &total)]))
+}
+
+fn progress_with_bar(words: &Words, progress: Progress) -> Vec<Part> {
+    let Some(percent) = progress.percent() else { return Vec::new() };
+    let values: &Values<'_> = &[("done", &progress.done), ("total", &progress.total), ("percent", &percent)];
+    vec![signed("📊", words.progress_percent, values), Part::Bar(bar(progress))]
+}
+
+fn next_task(words: &Words, next: Option<&str>) -> Option<Part> {
+    next.map(|task| signed("▶️", words.next_task, &[("task", &shown(task))]))
+}
+
+fn promise_wanted(words: &Words, promise: Option<&str>) -> Option<Part> {
+    promise.map(|promise| signed("🤝", words.promise_wanted, &[("promise", &shown(promise))]))
+}
+
+fn false_promise_count(words: &Words, n: u32) -> Option<Part> {
+    (n > 0).then(|| signed("⚠️", words.false_promises, &[("n", &n)]))
+}
+
+fn gate_list(sign: &str, template: &str, words: &Words, gates: &[GateName]) -> Option<Part> {
+    (!gates.is_empty()).then(|| signed(sign, template, &[("gates", &shown(&words.list(gates)))]))
+}
+
+fn error_list(words: &'static Words, errors: &[(ErrorKind, String)]) -> Part {
+    let item = |(i, (kind, what)): (usize, &(ErrorKind, String))| {
+        let (i, kind, what) = (i + 1, words.error_kind(*kind), shown(what));
+        fill(words.error_line, &[("i", &i), ("kind", &kind), ("what", &what)])
+    };
+    Part::List {
+        heading: words.errors_details,
+        bullet: "",
+        items: errors.iter().enumerate().map(item).collect(),
+    }
+}
+
+/// Somebody else's text as a field: one line, of a length that can be read.
+fn shown(text: &str) -> String {
+    let plain = foreign_text::clean(text.as_bytes(), &Secrets::default());
+    clipped(&plain.split_whitespace().collect::<Vec<_>>().join(" "), FIELD)
+}
+
+/// The title in its box of three lines.
+fn framed(title: &str) -> String {
+    let title = clipped(title, INSIDE - 2);
+    let width = title.width();
+    let indent = if INDENT + width < INSIDE { INDENT } else { (INSIDE - width) / 2 };
+    let (before, after) = (" ".repeat(indent), " ".repeat(INSIDE - indent - width));
+    let edge = "═".repeat(INSIDE);
+    format!("╔{edge}╗\n║{before}{title}{after}║\n╚{edge}╝")
+}
+
+/// At most so many cells of it. The width of a text is not the sum of its characters' (an emoji with its selector), so
+/// whole texts are measured; characters are bounded too, as marks without a width could go on for ever.
+fn clipped(text: &str, cells: usize) -> String {
+    let mut kept: String = text.chars().take(4 * cells).collect();
+    if kept.len() == text.len() && kept.width() <= cells {
+        return kept;
+    }
+    loop {
+        let short = format!("{}…", kept.trim_end());
+        if short.width() <= cells || kept.pop().is_none() {
+            return short;
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! A session's stops: promise, task list and gates as the presets combine them, and what bounds the holds.
+
+use proptest::prelude::*;
+
+use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
+use super::*;
+use crate::budget::{Budget, Limits, Origin};
+use crate::facts::BackgroundWork;
+use crate::goal::Goal;
+use crate::id::{AgentId, SessionId};
+use crate::layout::Clocks;
+use crate::ledger::event::Subject;
+use crate::life::Happening;
+use crate::preset::{self, Preset};
+use crate::promise::NearMiss;
+
+const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
+
+fn goal() -> Goal {
+    Goal { task: "make it work".into(), promise: Some("DONE".into()), list: None, archive: false, lang: None }
+}
+
+fn started(preset: &Preset, budget: &Budget) -> Loop {
+    let mut begun = Loop::default();
+    let limits = Limits::new(preset, NO_CLOCKS).with(budget, Origin::Flag);
+    begun.take(Event::Began {
+        subject: Subject::Session,
+        session: Some(SessionId::new("s1")),
+        task: None,
+        layout: crate::layout::Layout::Native,
+        preset: preset.name.into(),
+        definition: Digest::of(""),
+        limits,
+        goal: Some(goal()),
+        prompt: None,
+    });
+    begun
+}
+
+/// A stop of the session: what it said, what its list shows, what the gates show.
+fn stop(of: &Loop, evidence: Evidence, session_stop: SessionStop) -> Facts {
+    let mut facts = facts(evidence);
+    facts.subject = Subject::Session;
+    facts.preset = "session";
+    facts.limits = of.state.limits.clone().expect("it began");
+    facts.session_stop = Some(session_stop);
+    facts
+}
+
+fn promised() -> SessionStop {
+    SessionStop { promise: Some(PromiseSeen::Given), ..SessionStop::default() }
+}
+
+fn silent() -> SessionStop {
+    SessionStop { promise: Some(PromiseSeen::Absent), ..SessionStop::default() }
+}
+
+fn list(done: usize, total: usize) -> Option<TasksSeen> {
+    Some(TasksSeen::List { done, total, next: None })
+}
+
+fn after_tool(call: &str, stop: SessionStop) -> SessionStop {
+    SessionStop { tool_call: Some(call.into()), ..stop }
+}
+
+fn reason_of(decision: &Decision) -> &Reason {
+    match decision {
+        Decision::Hold { reason, .. } | Decision::LetGo { reason, .. } => reason,
+        other => panic!("nobody was judged: {other:?}"),
+    }
+}
+
+#[test]
+fn promise_list_and_gates_combine_as_the_presets_say() {
+    let near =
+        || SessionStop { promise: Some(PromiseSeen::NearMiss(NearMiss::BareText)), ..SessionStop::default() };
+    let with = |tasks, stop: SessionStop| SessionStop { tasks, ..stop };
+    let nothing = SessionStop::default;
+    // What the gates show (none: there are none), what the session shows, and what becomes of its first stop.
+    let table = [
+        (Some(passing()), promised(), Ok(Verdict::Verified), "all_gates_passed"),
+        (Some(failing()), promised(), Err(()), "gates_failed"),
+        (Some(failing()), silent(), Err(()), "gates_failed"),
+        (Some(passing()), silent(), Err(()), "promise_missing"),
+        (Some(passing()), near(), Err(()), "promise_missing"),
+        (Some(passing()), nothing(), Ok(Verdict::Verified), "all_gates_passed"),
+        (None, promised(), Ok(Verdict::Claimed), "promised"),
+        (None, silent(), Err(()), "promise_missing"),
+        (None, near(), Err(()), "promise_missing"),
+        (None, nothing(), Ok(Verdict::Claimed), "nothing_asked"),
+        (Some(passing()), with(list(2, 3), promised()), Err(()), "tasks_open"),
+        (Some(passing()), with(list(3, 3), promised()), Ok(Verdict::Verified), "all_gates_passed"),
+        (Some(passing()), with(list(3, 3), silent()), Err(()), "promise_missing"),
+        (Some(failing()), with(list(3, 3), promised()), Err(()), "gates_failed"),
+        (Some(failing()), with(list(1, 3), silent()), Err(()), "gates_failed"),
+        (None, with(list(2, 3), promised()), Err(()), "tasks_open"),
+        (None, with(list(3, 3), promised()), Ok(Verdict::Claimed), "promised"),
+        (None, with(list(3, 3), nothing()), Ok(Verdict::Claimed), "all_tasks_ticked"),
+        (None, with(list(3, 3), silent()), Err(()), "promise_missing"),
+    ];
+    for (gates, session_stop, expected, code) in table {
+        let mut running = started(&preset::SESSION, &Budget::default());
+        let shown = format!("{gates:?} {session_stop:?}");
+        let facts = stop(&running, gates.unwrap_or(Evidence::Claims), session_stop);
+        let decision = running.stop(&facts);
+        assert_eq!(reason_of(&decision).code(), code, "{shown}");
+        match expected {
+            Ok(expected) => assert_eq!(verdict(&decision), Some(expected), "{shown}"),
+            Err(()) => assert!(is_hold(&decision), "{shown}"),
+        }
+    }
+}
+
+#[test]
+fn law_2_a_promise_never_verifies_and_a_false_one_is_counted() {
+    let mut running = started(&preset::SESSION, &Budget::default());
+    let facts = stop(&running, failing(), promised());
+    assert!(is_hold(&running.stop(&facts)));
+    assert_eq!(running.state.false_promises, 1);
+    let facts = stop(&running, failing(), after_tool("t1", silent()));
+    assert!(is_hold(&running.stop(&facts)));
+    assert_eq!(running.state.false_promises, 1);
+}
+
+#[test]
+fn the_promise_is_asked_for_once_where_the_gates_pass() {
+    let mut running = started(&preset::SESSION, &Budget::default());
+    let unpromised = stop(&running, passing(), silent());
+    assert!(is_hold(&running.stop(&unpromised)));
+    let decision = running.stop(&unpromised);
+    assert_eq!(verdict(&decision), Some(Verdict::Verified));
+    assert_eq!(reason_of(&decision).code(), "all_gates_passed_unpromised");
+}
+
+#[test]
+fn equal_stops_without_a_tool_call_are_stuck_and_with_one_they_are_not() {
+    let mut idle = started(&preset::SESSION, &Budget::default());
+    let same = stop(&idle, failing(), after_tool("t1", silent()));
+    let decisions = idle.stops(&same, 3);
+    assert!(decisions[..2].iter().all(is_hold));
+    assert_eq!(verdict(&decisions[2]), Some(Verdict::Stuck));
+
+    let mut busy = started(&preset::SESSION, &Budget::default());
+    for call in 0..40 {
+        let facts = stop(&busy, failing(), after_tool(&format!("t{call}"), silent()));
+        assert!(is_hold(&busy.stop(&facts)), "after tool call {call}");
+    }
+}
+
+#[test]
+fn a_low_cap_of_the_client_makes_it_stuck_sooner_and_never_verified() {
+    for (cap, holds) in [(8, 2), (4, 2), (3, 1), (2, 1), (1, 1)] {
+        let mut idle = started(&preset::SESSION, &Budget::default());
+        let stop_now = SessionStop { block_cap: Some(cap), ..silent() };
+        let same = stop(&idle, failing(), stop_now);
+        let decisions = idle.stops(&same, holds + 1);
+        assert!(decisions[..holds].iter().all(is_hold), "cap {cap}");
+        assert!(verdict(&decisions[holds]).is_some_and(|verdict| verdict != Verdict::Verified), "cap {cap}");
+    }
+}
+
+#[test]
+fn different_stops_without_a_tool_call_are_let_go_before_the_clients_cap() {
+    let mut idle = started(&preset::SESSION, &Budget::default());
+    let mut held = 0;
+    let last = loop {
+        // Each failure is another one, so nothing is equal.
+        let stop_now = SessionStop { block_cap: Some(8), ..silent() };
+        let facts = stop(&idle, failing_with(&"!".repeat(held + 1)), stop_now);
+        let decision = idle.stop(&facts);
+        if !is_hold(&decision) {
+            break decision;
+        }
+        held += 1;
+    };
+    assert_eq!(held, 7);
+    let Decision::LetGo { verdict, limit, .. } = last else { panic!("let go") };
+    assert_eq!((verdict, limit), (Verdict::Paused, Some(LimitHit::ClientCap { cap: 8 })));
+}
+
+#[test]
+fn s1_r2_and_r7_agent_calls_pause_at_the_limit_and_going_on_grants_as_many_again() {
+    let mut running = started(&preset::TASKS, &Budget::default());
+    let call = |running: &mut Loop, number: u32| {
+        let (agent, name) = (AgentId::new(format!("a{number}")), "ralph-coder".into());
+        running.happen(&Happening::AgentCalled { agent, name });
+    };
+    for (from, to) in [(0, 100), (100, 200)] {
+        for number in from..to {
+            let facts = stop(
+                &running,
+                Evidence::Claims,
+                SessionStop { tasks: list(1, 5), ..after_tool(&number.to_string(), silent()) },
+            );
+            assert!(is_hold(&running.stop(&facts)), "with {number} calls");
+            call(&mut running, number);
+            // The same agent again is no further call.
+            call(&mut running, number);
+        }
+        let facts =
+            stop(&running, Evidence::Claims, SessionStop { tasks: list(1, 5), ..after_tool("z", silent()) });
+        let decision = running.stop(&facts);
+        assert_eq!(verdict(&decision), Some(Verdict::Paused));
+        assert_eq!(running.state.agent_calls(), to);
+        assert_eq!(running.stop(&facts), Decision::Ignore(Ignored::Paused));
+        running.happen(&Happening::Resume { by: None });
+        assert!(running.state.is_running());
+    }
+    assert_eq!(running.state.granted(100), 300);
+}
+
+#[test]
+fn law_1_a_pass_on_the_last_attempt_of_a_loop_is_a_pass() {
+    let budget = Budget { attempts: Some(Attempts::AtMost(3)), ..Budget::default() };
+    let mut running = started(&preset::SESSION, &budget);
+    for call in ["t1", "t2"] {
+        let facts = stop(&running, failing(), after_tool(call, silent()));
+        assert!(is_hold(&running.stop(&facts)));
+    }
+    let mut other = Loop { state: running.state.clone(), history: Vec::new() };
+    let facts = stop(&running, passing(), after_tool("t3", promised()));
+    assert_eq!(verdict(&running.stop(&facts)), Some(Verdict::Verified));
+    let facts = stop(&other, failing(), after_tool("t3", promised()));
+    assert_eq!(verdict(&other.stop(&facts)), Some(Verdict::Paused));
+}
+
+#[test]
+fn law_6_background_work_excuses_three_stops_and_costs_no_attempt() {
+    let mut running = started(&preset::SESSION, &Budget::default());
+    let work = BackgroundWork { id: "a1".into(), what: "tests".into() };
+    let stop_now = SessionStop { background: vec![work], ..silent() };
+    let mut facts = stop(&running, failing(), stop_now);
+    for _ in 0..3 {
+        facts.evidence = None;
+        assert!(matches!(running.stop(&facts), Decision::Wait { .. }));
+    }
+    assert_eq!(running.state.attempts, 0);
+    facts.evidence = None;
+    assert_eq!(running.stop(&facts), Decision::Gather);
+}
+
+#[test]
+fn a_task_list_that_tells_nothing_is_an_error_and_the_third_pauses() {
+    let mut running = started(&preset::TASKS, &Budget::default());
+    let gone = Some(TasksSeen::Trouble(Trouble::TaskListGone { file: "tasks.md".into() }));
+    let facts = stop(&running, passing(), SessionStop { tasks: gone, ..promised() });
+    let decisions = running.stops(&facts, 3);
+    assert!(decisions[..2].iter().all(is_hold));
+    assert_eq!(verdict(&decisions[2]), Some(Verdict::Paused));
+    assert_eq!(running.state.attempts, 0);
+    let kinds: Vec<_> = running.state.troubles.iter().map(|error| error.kind).collect();
+    assert_eq!(kinds, [crate::loop_error::ErrorKind::TaskNotFound; 3]);
+}
+
+#[test]
+fn a_loop_that_is_over_or_paused_holds_nobody() {
+    let mut over = started(&preset::SESSION, &Budget::default());
+    let facts = stop(&over, passing(), promised());
+    assert_eq!(verdict(&over.stop(&facts)), Some(Verdict::Verified));
+    let red = stop(&over, failing(), silent());
+    assert_eq!(over.stop(&red), Decision::Ignore(Ignored::Over));
+}
+
+/// The always-on guard: the `check` budget for each prompt of the person.
+fn guarded(prompt: &str, evidence: Evidence) -> Facts {
+    let mut facts = facts(evidence);
+    facts.subject = Subject::Session;
+    facts.session_stop = Some(SessionStop { prompt: Some(prompt.into()), ..SessionStop::default() });
+    facts
+}
+
+#[test]
+fn every_prompt_of_a_guarded_session_has_a_budget_of_its_own() {
+    let mut guard = Loop::default();
+    assert!(guard.stops(&guarded("p1", failing()), 4).iter().all(is_hold));
+    assert!(guard.stops(&guarded("p2", failing()), 4).iter().all(is_hold));
+    assert_eq!(verdict(&guard.stop(&guarded("p2", failing()))), Some(Verdict::Released));
+    assert!(is_hold(&guard.stop(&guarded("p3", failing()))));
+}
+
+#[test]
+fn a_guarded_session_is_not_held_for_what_was_red_before() {
+    let mut guard = Loop::default();
+    let mut first = guarded("p1", failing());
+    assert!(is_hold(&guard.stop(&first)));
+    let red = guard.state.red.clone().expect("a red tree");
+    if let Some(stop) = &mut first.session_stop {
+        stop.prompt = Some("p2".into());
+        stop.red_before = red.failures.clone();
+    }
+    let decision = guard.stop(&first);
+    assert_eq!(verdict(&decision), Some(Verdict::Released));
+    assert_eq!(reason_of(&decision).code(), "red_before");
+    // Another failure of the same gate is a new one.
+    let mut other = guarded("p3", failing_with("something else"));
+    other.session_stop.as_mut().expect("a session's").red_before = red.failures;
+    assert!(is_hold(&guard.stop(&other)));
+}
+
+#[test]
+fn a_person_frees_a_guarded_session_until_they_say_otherwise() {
+    let mut guard = Loop::default();
+    guard.happen(&Happening::Pause(PauseCause::Word));
+    assert_eq!(guard.stop(&guarded("p1", failing())), Decision::Ignore(Ignored::Paused));
+    assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(Ignored::Paused));
+    guard.happen(&Happening::Resume { by: None });
+    assert!(is_hold(&guard.stop(&guarded("p2", failing()))));
+    // What paused by itself is over with the next prompt.
+    let trouble = Evidence::Trouble(Trouble::Busy { why: "busy".into() });
+    assert_eq!(verdict(&guard.stops(&guarded("p2", trouble.clone()), 3)[2]), Some(Verdict::Paused));
+    assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(Ignored::Paused));
+    assert!(is_hold(&guard.stop(&guarded("p3", failing()))));
+}
+
+fn arbitrary_stop() -> impl Strategy<Value = (SessionStop, u8)> {
+    let promise = prop_oneof![
+        Just(None),
+        Just(Some(PromiseSeen::Given)),
+        Just(Some(PromiseSeen::Absent)),
+        Just(Some(PromiseSeen::NearMiss(NearMiss::InCode))),
+    ];
+    let tasks = prop_oneof![Just(None), (0..3_usize).prop_map(|done| list(done, 2.max(done)))];
+    let call = prop_oneof![Just(None), (0..3_u8).prop_map(|call| Some(call.to_string()))];
+    let evidence = 0..5_u8;
+    (promise, tasks, call, evidence).prop_map(|(promise, tasks, tool_call, evidence)| {
+        let cap = Some(8);
+        (SessionStop { promise, tasks, tool_call, block_cap: cap, ..SessionStop::default() }, evidence)
+    })
+}
+
+proptest! {
+    #[test]
+    fn law_3_no_story_of_a_session_ends_verified_without_green_gates_and_the_fold_agrees(
+        stops in proptest::collection::vec(arbitrary_stop(), 1..30)
+    ) {
+        let mut running = started(&preset::SESSION, &Budget::default());
+        for (session_stop, evidence) in stops {
+            let green = evidence == 0;
+            let evidence = match evidence {
+                0 => passing(),
+                1 | 2 => failing(),
+                3 => Evidence::Claims,
+                _ => Evidence::Trouble(Trouble::Busy { why: "busy".into() }),
+            };
+            let facts = stop(&running, evidence, session_stop);
+            let decision = running.stop(&facts);
+            if verdict(&decision) == Some(Verdict::Verified) {
+                prop_assert!(green, "{decision:?}");
+            }
+            let replayed = State::fold(running.history.iter().map(|(at, event)| (*at, event)));
+            prop_assert_eq!(&replayed, &running.state);
+        }
+    }
+
+    #[test]
+    fn law_4_a_session_that_does_nothing_is_let_go(stop_now in arbitrary_stop(), from in 0..5_i64) {
+        let mut running = started(&preset::SESSION, &Budget::default());
+        let (session_stop, evidence) = stop_now;
+        let evidence = if evidence % 2 == 0 { failing() } else { Evidence::Claims };
+        let mut facts = stop(&running, evidence, session_stop);
+        facts.now = at(from);
+        let held = (0..20).take_while(|_| is_hold(&running.stop(&facts))).count();
+        prop_assert!(held < 8, "held {held} times");
+    }
+}

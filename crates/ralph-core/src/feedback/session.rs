@@ -1,0 +1,144 @@
+//! What the agent of a session loop is told: where things stand, what is next, and how to finish. Short: the client still
+//! has the task, and tokens are money.
+
+use super::{
+    Feedback, changed_by_gates, changed_definition, gate_block, next_step, one_line, sentence,
+    since_last_time,
+};
+use crate::agent_report::AgentReport;
+use crate::budget::Attempts;
+use crate::facts::{Evidence, Facts, SessionStop, Standing, TasksSeen};
+use crate::gate::Answer;
+use crate::goal::Goal;
+use crate::promise::{self, Promise, PromiseSeen};
+use crate::state::State;
+use crate::verdict::Reason;
+
+/// What a held session hears.
+pub(super) fn for_held(
+    goal: &Goal,
+    facts: &Facts,
+    before: &State,
+    attempt: Option<u32>,
+    reason: &Reason,
+) -> Feedback {
+    let nothing = SessionStop::default();
+    let stop = facts.session_stop.as_ref().unwrap_or(&nothing);
+    let line = match attempt {
+        Some(attempt) => {
+            format!("Not done yet ({}): {}", iteration(facts, before, attempt), sentence(reason))
+        }
+        None => format!("Cannot tell whether the work is done: {}", sentence(reason)),
+    };
+    let mut parts = vec![format!("ralph holds this session for the task: {}", goal.headline())];
+    parts.extend(standing(stop, before, Some(reason)));
+    if let Some(Evidence::Gates(seen)) = &facts.evidence {
+        let red = seen.reports.iter().filter(|report| report.outcome.answer() != Answer::Pass);
+        parts.extend(red.map(gate_block));
+        parts.extend(changed_by_gates(seen));
+        parts.extend(since_last_time(before, seen));
+    }
+    if let Standing::Changed { difference } = &facts.standing {
+        parts.push(changed_definition(difference));
+    }
+    parts.extend(about_promise(goal, stop, reason));
+    match reason {
+        Reason::GatesFailed { .. } | Reason::TasksOpen { .. } | Reason::PromiseMissing { .. } => {}
+        other => parts.push(next_step(other)),
+    }
+    parts.push(how_to_finish(goal, matches!(facts.evidence, Some(Evidence::Gates(_)))));
+    Feedback { reason: one_line(&line), detail: parts.join("\n\n") }
+}
+
+/// `iteration 3 of 20`, and the agent calls where they are counted.
+fn iteration(facts: &Facts, before: &State, attempt: u32) -> String {
+    let mut text = match facts.limits.attempts.value {
+        Attempts::AtMost(most) => format!("iteration {attempt} of {}", before.granted(most)),
+        Attempts::Unlimited => format!("iteration {attempt}"),
+    };
+    if let Some(most) = facts.limits.agent_calls.value {
+        text.push_str(&format!(", {} of {} agent calls", before.agent_calls(), before.granted(most)));
+    }
+    text
+}
+
+/// The task list and whose turn it is, but for what the agent reads as the reason anyway.
+fn standing(stop: &SessionStop, before: &State, reason: Option<&Reason>) -> Option<String> {
+    let mut lines = Vec::new();
+    match &stop.tasks {
+        Some(TasksSeen::List { done, total, next }) => {
+            lines.push(format!("{done} of {total} tasks are done."));
+            lines.extend(next.as_ref().map(|next| format!("Next task: {next}")));
+        }
+        Some(TasksSeen::Trouble(trouble)) => {
+            let is_reason = matches!(reason, Some(Reason::CannotTell { trouble: told }) if told == trouble);
+            lines.extend((!is_reason).then(|| format!("Besides, {trouble}.")));
+        }
+        None => {}
+    }
+    lines.extend(next_role(before.last_report).map(str::to_owned));
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Whose turn it is after what the last agent reported.
+pub fn next_role(report: Option<AgentReport>) -> Option<&'static str> {
+    match report? {
+        AgentReport::Reject => Some("The reviewer rejected it: the developer (ralph-coder) mends that next."),
+        AgentReport::Fail => Some(
+            "The tester's tests fail: the debugger (ralph-debugger) finds the cause next, then the developer (ralph-coder) mends it.",
+        ),
+        AgentReport::Diagnosis => Some("The cause is found: the developer (ralph-coder) mends it next."),
+        AgentReport::Approve | AgentReport::Pass | AgentReport::Done => None,
+    }
+}
+
+fn about_promise(goal: &Goal, stop: &SessionStop, reason: &Reason) -> Option<String> {
+    let promise = Promise::new(goal.promise.as_deref()?)?;
+    match (&stop.promise, reason) {
+        (Some(PromiseSeen::Given), _) => Some(format!(
+            "You promised {}, and it is not so yet. That was counted as a false promise.",
+            promise.tag()
+        )),
+        (Some(PromiseSeen::NearMiss(near_miss)), _) => Some(promise::explain(near_miss, &promise)),
+        (Some(PromiseSeen::Absent) | None, _) => None,
+    }
+}
+
+fn how_to_finish(goal: &Goal, has_gates: bool) -> String {
+    let mut conditions = Vec::new();
+    if let Some(list) = &goal.list {
+        conditions.push(format!("every task in `{}` is really done and ticked", list.file));
+    }
+    if has_gates {
+        conditions.push("the gates pass (`ralph verify` shows it at any time)".to_owned());
+    }
+    let promise = goal.promise.as_deref().and_then(Promise::new);
+    let done =
+        if conditions.is_empty() { "the task is really done".to_owned() } else { conditions.join(" and ") };
+    match promise {
+        Some(promise) => format!(
+            "To finish: when {done}, and only then, end your message with this alone on a line:\n{}",
+            promise.tag()
+        ),
+        None => format!("To finish: go on until {done}, then stop."),
+    }
+}
+
+/// What the agent is told when a loop begins, or when a session takes one up.
+pub fn briefing(goal: &Goal, state: &State, tasks: Option<&TasksSeen>, has_gates: bool) -> String {
+    let stop = SessionStop { tasks: tasks.cloned(), ..SessionStop::default() };
+    let mut parts = vec![format!(
+        "ralph holds this session until the task is shown to be done. The task:\n{}",
+        goal.task.trim()
+    )];
+    if state.attempts > 0 {
+        parts.push(format!("Stops judged so far: {}.", state.attempts));
+    }
+    parts.extend(standing(&stop, state, None));
+    if let Some(last) = state.last.as_ref().filter(|_| state.attempts > 0) {
+        parts.push(format!("Last time: {}.", sentence(&last.reason)));
+    }
+    parts.push(how_to_finish(goal, has_gates));
+    parts.push("Never weaken a gate, a test or the task list to get there.".to_owned());
+    parts.join("\n\n")
+}

@@ -1,0 +1,284 @@
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn task(text: &str) -> StartRequest {
+    StartRequest { task: Some(text.into()), ..StartRequest::default() }
+}
+
+fn openspec(change: Option<&str>) -> StartRequest {
+    let list = ListWanted::OpenSpec { change: change.map(str::to_owned) };
+    StartRequest { list: Some(list), ..StartRequest::default() }
+}
+
+fn file(path: &str) -> StartRequest {
+    StartRequest { list: Some(ListWanted::File(path.into())), ..StartRequest::default() }
+}
+
+impl StartRequest {
+    fn doing(self, text: &str) -> Self {
+        Self { task: Some(text.into()), ..self }
+    }
+
+    fn promising(self, text: &str) -> Self {
+        Self { promise: Some(text.into()), ..self }
+    }
+
+    fn at_most(self, most: u32) -> Self {
+        Self { max_iterations: Some(Attempts::AtMost(most)), ..self }
+    }
+}
+
+#[test]
+fn a_line_is_read_as_it_is_meant() {
+    let unlimited = || StartRequest { max_iterations: Some(Attempts::Unlimited), ..task("x") };
+    let table = [
+        ("fix it", task("fix it")),
+        ("\"fix it\"", task("fix it")),
+        ("'fix it'", task("fix it")),
+        ("  fix \t it  ", task("fix \t it")),
+        ("do it --max-iterations 3", task("do it").at_most(3)),
+        ("--max-iterations 3 do it", task("do it").at_most(3)),
+        ("do --max-iterations 3 it", task("do it").at_most(3)),
+        ("--max-iterations=3 do it", task("do it").at_most(3)),
+        ("x --max-iterations 0", unlimited()),
+        ("x --max-iterations=4294967295", task("x").at_most(u32::MAX)),
+        ("x --completion-promise DONE", task("x").promising("DONE")),
+        ("x --promise DONE", task("x").promising("DONE")),
+        ("x --completion-promise \"ALL DONE\"", task("x").promising("ALL DONE")),
+        ("x --completion-promise 'ALL DONE'", task("x").promising("ALL DONE")),
+        ("x --completion-promise=\"ALL DONE\"", task("x").promising("ALL DONE")),
+        ("--promise='ALL DONE' x", task("x").promising("ALL DONE")),
+        ("x --promise=--done--", task("x").promising("--done--")),
+        ("x --promise \" ALL \n DONE \"", task("x").promising("ALL DONE")),
+        ("x --promise a=b", task("x").promising("a=b")),
+        ("x --promise=a=b", task("x").promising("a=b")),
+        ("x --completion-promise 所有任務完成", task("x").promising("所有任務完成")),
+        (
+            "\"Build it\" --max-iterations 9 --completion-promise OK",
+            task("Build it").at_most(9).promising("OK"),
+        ),
+        ("--openspec", openspec(None)),
+        ("--openspec add-login", openspec(Some("add-login"))),
+        ("--openspec=add-login", openspec(Some("add-login"))),
+        ("--openspec add-login --max-iterations 100", openspec(Some("add-login")).at_most(100)),
+        ("--openspec --max-iterations 100", openspec(None).at_most(100)),
+        ("--openspec -- add login", openspec(None).doing("add login")),
+        ("--openspec \"do all of it\"", openspec(None).doing("do all of it")),
+        ("do all --openspec add-login", openspec(Some("add-login")).doing("do all")),
+        ("--openspec 新增登入", openspec(Some("新增登入"))),
+        ("--openspec x --archive", StartRequest { archive: true, ..openspec(Some("x")) }),
+        ("--archive --openspec", StartRequest { archive: true, ..openspec(None) }),
+        ("--tasks docs/tasks.md", file("docs/tasks.md")),
+        ("--tasks=\"my tasks.md\" go", file("my tasks.md").doing("go")),
+        ("x --replace", StartRequest { replace: true, ..task("x") }),
+        ("x --lang zh-TW", StartRequest { lang: Some("zh-TW".into()), ..task("x") }),
+        ("x --lang=es", StartRequest { lang: Some("es".into()), ..task("x") }),
+        ("-- --max-iterations 3", task("--max-iterations 3")),
+        ("x -- --replace -- y", task("x --replace -- y")),
+        ("a -- b", task("a b")),
+        ("\"add a --json flag\"", task("add a --json flag")),
+        ("draw a --> b, --- and -5", task("draw a --> b, --- and -5")),
+        ("fix it — and test it", task("fix it — and test it")),
+        // Quotes that are letters.
+        ("don't stop", task("don't stop")),
+        ("'tis fine", task("'tis fine")),
+        ("it's Bob's --max-iterations 3", task("it's Bob's").at_most(3)),
+        ("'it's fine'", task("it's fine")),
+        ("say \"hi\" to 'em all", task("say \"hi\" to 'em all")),
+        ("fix the \"login page\" now", task("fix the \"login page\" now")),
+        ("\"open ended", task("\"open ended")),
+        ("set x=\"a b\" there", task("set x=\"a b\" there")),
+        ("\"say \\\"hi\\\" and \\\\ too\"", task("say \"hi\" and \\ too")),
+        ("\"a \\n b\"", task("a \\n b")),
+        ("'a \\\\ b'", task("a \\\\ b")),
+        ("「修好 測試」", task("「修好 測試」")),
+        // What a shell would run, expand or cut.
+        ("$(rm -rf /)", task("$(rm -rf /)")),
+        ("\"$(rm -rf /)\"", task("$(rm -rf /)")),
+        ("a`id`b; rm -rf / | sh > x && y", task("a`id`b; rm -rf / | sh > x && y")),
+        ("${HOME} $HOME $1 !x * ? ~ # no comment", task("${HOME} $HOME $1 !x * ? ~ # no comment")),
+        ("x\nEOF\nrm -rf /", task("x\nEOF\nrm -rf /")),
+        ("\"one\n\ntwo\n  three\"", task("one\n\ntwo\n  three")),
+        ("do this:\n- a\n- b\n\n--max-iterations 5", task("do this:\n- a\n- b").at_most(5)),
+        ("修好登入頁面的測試 --max-iterations 5", task("修好登入頁面的測試").at_most(5)),
+        ("修好\u{3000}--max-iterations\u{3000}5", task("修好").at_most(5)),
+        ("output <promise>X</promise> when done", task("output <promise>X</promise> when done")),
+        // What a paste may bring along.
+        ("a\r\nb", task("a\nb")),
+        ("\u{1b}[31mred\u{1b}[0m \u{202e}text\u{200b}\u{0}", task("red text")),
+    ];
+    for (line, meant) in table {
+        assert_eq!(read(line), Ok(meant), "{line:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_named_with_how_to_mend_it() {
+    let table = [
+        ("", "there is no task", "--openspec"),
+        ("   \n", "there is no task", "say what is to be done"),
+        ("\"\"", "there is no task", "say what"),
+        ("--", "there is no task", "say what"),
+        ("\u{200b}", "there is no task", "say what"),
+        ("--max-iterations 3", "there is no task", "--tasks FILE"),
+        ("--replace --promise X", "there is no task", "say what"),
+        ("x --max-iterations", "`--max-iterations` needs a value", "--max-iterations 20"),
+        ("x --max-iterations=", "`--max-iterations` needs a value", "--max-iterations 20"),
+        ("x --max-iterations --replace", "`--max-iterations` needs a value", "--max-iterations 20"),
+        ("x --max-iterations many", "`--max-iterations many` is not a number", "0 is without limit"),
+        ("x --max-iterations -5", "`--max-iterations -5` is not a number", "whole number"),
+        ("x --max-iterations +5", "is not a number", "whole number"),
+        ("x --max-iterations 1.5", "is not a number", "whole number"),
+        ("x --max-iterations 4294967296", "is not a number", "up to 4294967295"),
+        ("x --max-iterations １０", "is not a number", "whole number"),
+        ("x --completion-promise", "`--completion-promise` needs the text", "ALL DONE"),
+        ("x --promise", "`--promise` needs the text", "ALL DONE"),
+        ("x --completion-promise --replace", "needs the text of the promise", "after `=`"),
+        ("x --completion-promise \"\"", "needs the text of the promise", "ALL DONE"),
+        ("x --completion-promise=", "needs the text of the promise", "ALL DONE"),
+        ("x --completion-promise ' \n '", "needs the text of the promise", "ALL DONE"),
+        ("--completion-promise -- x", "needs the text of the promise", "ALL DONE"),
+        ("x --promise '<promise>A</promise>'", "has the tags in it", "the text alone"),
+        ("x --promise DO\u{200b}NE", "hidden ones: `DONE`", "by hand"),
+        ("x --max-iterations 3 --max-iterations 3", "`--max-iterations` is given twice", "leave one"),
+        ("x --promise A --completion-promise B", "`--completion-promise` is given twice", "leave one"),
+        ("x --replace --replace", "`--replace` is given twice", "leave one"),
+        ("--openspec --openspec", "`--openspec` is given twice", "leave one"),
+        ("--openspec a --tasks b", "`--tasks` and `--openspec` are two lists", "leave the other out"),
+        ("--tasks b --openspec", "`--openspec` and `--tasks` are two lists", "leave the other out"),
+        ("--openspec=", "`--openspec` needs a value", "--openspec add-login"),
+        ("--openspec \u{1b}[31m", "control characters", "by hand"),
+        ("x --tasks", "`--tasks` needs a value", "docs/tasks.md"),
+        ("x --tasks 'a\nb'", "control characters", "docs/tasks.md"),
+        ("x --until pr", "`--until pr` comes with a later version", "leave it out"),
+        ("x --until=merged", "`--until merged` comes with a later version", "leave it out"),
+        ("x --until noon", "`--until noon` is not known", "`pr` or `merged`"),
+        ("x --until", "`--until` needs a value", "--until pr"),
+        ("x --archive", "`--archive` has nothing to archive", "--openspec"),
+        ("--tasks a --archive", "`--archive` has nothing to archive", "--openspec"),
+        ("--openspec --archive=yes", "`--archive` takes no value, and has `yes`", "write `--archive` alone"),
+        ("x --replace=no", "`--replace` takes no value", "write `--replace` alone"),
+        ("x --lang", "`--lang` needs a value", "zh-TW"),
+        ("x --lang 中文", "`--lang 中文` is not a language", "zh-CN"),
+        ("x --max-iteration 3", "unknown flag `--max-iteration`", "did you mean `--max-iterations`?"),
+        ("x --max_iterations 3", "unknown flag `--max_iterations`", "did you mean `--max-iterations`?"),
+        ("x --open-spec", "unknown flag `--open-spec`", "did you mean `--openspec`?"),
+        ("x —max-iterations 3", "unknown flag `—max-iterations`", "did you mean `--max-iterations`?"),
+        ("x --frobnicate", "unknown flag `--frobnicate`", "`--completion-promise`, `--promise`"),
+        ("x --help", "unknown flag `--help`", "there are: "),
+        ("add a --json flag", "unknown flag `--json`", "put the task in quotes or after `--`"),
+        ("x --\u{61}\u{1b}[31mb", "unknown flag `--ab`", "there are: "),
+    ];
+    for (line, what, hint) in table {
+        let error = read(line).expect_err(line);
+        assert!(error.what.contains(what), "{line:?}: {error}");
+        assert!(error.hint.contains(hint), "{line:?}: {error}");
+        assert!(!foreign_text::deceives(&error.to_string()), "{line:?}");
+    }
+}
+
+#[test]
+fn every_flag_is_used_as_its_example_says() {
+    for (name, flag, example) in FLAGS {
+        let beside = match flag {
+            Flag::OpenSpec | Flag::Tasks => "x",
+            _ => "--openspec=a x",
+        };
+        let read = read(&format!("{beside} {example}"));
+        assert_eq!(read.is_ok(), flag != Flag::Until, "{name}: {read:?}");
+    }
+}
+
+#[test]
+fn words_are_told_apart_by_white_space_and_by_quotes_that_close() {
+    let table: [(&str, &[&str]); 16] = [
+        ("", &[]),
+        (" \n\t", &[]),
+        ("a b\nc\u{3000}d", &["a", "b", "c", "d"]),
+        ("\"a b\" c", &["a b", "c"]),
+        ("'a b' c", &["a b", "c"]),
+        ("\"a\nb\"", &["a\nb"]),
+        ("don't stop", &["don't", "stop"]),
+        ("say \"a b\"!", &["say", "\"a", "b\"!"]),
+        ("\"a b", &["\"a", "b"]),
+        ("'a \"b c\" d", &["'a", "b c", "d"]),
+        ("--x=\"a b\" c", &["--x=a b", "c"]),
+        ("--x='a b' c", &["--x=a b", "c"]),
+        ("--x=\"a b", &["--x=\"a", "b"]),
+        ("\"\" ''", &["", ""]),
+        ("\"a\\\"b\\\\c\\d\"", &["a\"b\\c\\d"]),
+        ("「a b」", &["「a", "b」"]),
+    ];
+    for (line, words) in table {
+        assert_eq!(split(line), words, "{line:?}");
+    }
+}
+
+#[test]
+fn words_from_a_shell_mean_the_same() {
+    let shell = ["fix", "the login", "--completion-promise", "ALL DONE", "--max-iterations=3"];
+    let words = shell.map(str::to_owned);
+    assert_eq!(parse(&words), Ok(task("fix the login").promising("ALL DONE").at_most(3)));
+    let line = "\"do\nit\" --replace";
+    assert_eq!(parse(&split(line)), read(line));
+    assert_eq!(parse(&["one\ntwo".to_owned()]), Ok(task("one\ntwo")));
+    assert_eq!(parse(&[]).expect_err("nothing given").what, "there is no task");
+}
+
+#[test]
+fn a_task_that_belongs_in_a_file_is_refused_and_none_takes_long() {
+    assert_eq!(read(&"字".repeat(LONGEST_TASK)), Ok(task(&"字".repeat(LONGEST_TASK))));
+    let error = read(&"字".repeat(LONGEST_TASK + 1)).expect_err("too long");
+    assert!(error.what.contains("20000 characters") && error.hint.contains("file"), "{error}");
+    let promise = format!("x --promise={}", "a".repeat(LONGEST_VALUE + 1));
+    assert!(read(&promise).expect_err("too long").what.contains("longer than 500"));
+
+    #[expect(clippy::disallowed_methods, reason = "a test may look at the clock")]
+    let begun = Instant::now();
+    for never_closed in ["\"a ", "'a ", "x=\"a 'b "] {
+        assert!(split(&never_closed.repeat(20_000)).len() >= 20_000);
+    }
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(line in "(?s).{0,80}|[-\"'= a\\\\\n]{0,40}|( ?--(openspec|promise|tasks|max-iterations)(=|[ x\"'5]{0,3})){0,4}") {
+        for request in [read(&line), parse(&split(&line))] {
+            match request {
+                Ok(request) => {
+                    let texts = [request.task, request.promise, request.lang];
+                    for text in texts.into_iter().flatten() {
+                        prop_assert!(!text.trim().is_empty() && !foreign_text::deceives(&text));
+                    }
+                }
+                Err(error) => prop_assert!(!error.what.is_empty() && !error.hint.is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn words_without_quotes_survive_being_joined(words in proptest::collection::vec("[^\\s'\"]{1,12}", 0..12)) {
+        prop_assert_eq!(split(&words.join(" ")), words);
+    }
+
+    #[test]
+    fn a_quoted_text_is_one_word_and_arrives_whole(text in "[^\"]{1,60}", flags_first in any::<bool>()) {
+        let quoted = format!("\"{}\"", text.replace('\\', "\\\\"));
+        prop_assert_eq!(split(&quoted), std::slice::from_ref(&text));
+        let line = if flags_first { format!("--replace -- {quoted}") } else { format!("{quoted} --replace") };
+        let harmless = !foreign_text::deceives(&text) && !text.trim().is_empty() && as_flag(&text).is_none() && text != "--";
+        if harmless {
+            prop_assert_eq!(read(&line), Ok(StartRequest { replace: true, ..task(text.trim()) }));
+        }
+    }
+
+    #[test]
+    fn prose_arrives_as_it_was_typed(text in "[a-z0-9$`(){};&|<>*!#「」測試.,\n ]{1,80}") {
+        prop_assume!(!text.trim().is_empty());
+        prop_assert_eq!(read(&text), Ok(task(text.trim())));
+    }
+}

@@ -1,0 +1,36 @@
+//! `ralph cancel`: a loop ends for good, unverified.
+
+use std::process::ExitCode;
+
+use ralph_core::ledger::event::CancelCause;
+use ralph_core::life::Happening;
+
+use super::Done;
+use super::context::Place;
+use crate::{language, ui};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  ralph cancel             every loop of this repo that is not over\n  \
+ralph cancel fix-the-3f  one loop, by the beginning of its id\n\n\
+In the session itself: `/cancel-ralph`. An agent's shell may not (exit code 3).")]
+pub(super) struct Arguments {
+    /// Only this loop (its id or the beginning of it)
+    r#loop: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    Place::only_for_a_person("cancel a loop")?;
+    let place = Place::here(None)?;
+    let mut cancelled = 0;
+    for mut found in place.session_loops(arguments.r#loop.as_deref())? {
+        let line = language::telling(&found.state, None).cancelled();
+        if found.happen(&place.home, &Happening::Cancel(CancelCause::Command))? {
+            cancelled += 1;
+            ui::say(format_args!("{}: {line}", found.id));
+        }
+    }
+    if cancelled == 0 {
+        ui::say(language::of_person().words().no_active_loop);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,57 @@
+//! `ralph pause`: loops and guards of this repo hold nobody until they are resumed.
+
+use std::process::ExitCode;
+
+use ralph_core::ledger::event::PauseCause;
+use ralph_core::life::{Happening, happen};
+
+use super::Done;
+use super::context::Place;
+use crate::hook::guard_id;
+use crate::{language, loops, sessions, ui};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  ralph pause             every loop and every guarded session of this repo\n  \
+ralph pause fix-the-3f  one loop, by the beginning of its id\n\n\
+In the session itself, say `pause` as a whole message. An agent's shell may not (exit code 3)."
+)]
+pub(super) struct Arguments {
+    /// Only this loop (its id or the beginning of it)
+    r#loop: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    Place::only_for_a_person("pause a loop")?;
+    let place = Place::here(None)?;
+    let happening = Happening::Pause(PauseCause::Command);
+    let mut paused = 0;
+    for mut found in place.session_loops(arguments.r#loop.as_deref())? {
+        if found.happen(&place.home, &happening)? {
+            paused += 1;
+            ui::say(language::telling(&found.state, None).paused());
+            ui::say(format_args!("\n{}", found.id));
+        }
+    }
+    if arguments.r#loop.is_none() {
+        paused += free_guarded(&place, &happening)?;
+    }
+    if paused == 0 {
+        ui::say(language::of_person().words().no_active_loop);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sessions that are guarded without a loop of their own.
+fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Failure> {
+    let mut freed = 0;
+    for watched in sessions::all_watched(&place.home, &place.repo.root) {
+        let dir = place.repo_home.loop_dir(&guard_id(&watched.session));
+        let (_, changed) = loops::append(&place.repo_home, &dir, |state| happen(state, happening))?;
+        if changed {
+            freed += 1;
+            ui::say(language::of_person().words().guard_freed);
+        }
+    }
+    Ok(freed)
+}

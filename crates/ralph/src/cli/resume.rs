@@ -1,0 +1,67 @@
+//! `ralph resume`: a paused loop goes on where it was, in the session that asks where one does.
+
+use std::process::ExitCode;
+
+use ralph_core::life::{Happening, happen};
+
+use super::context::Place;
+use super::{Done, Failure};
+use crate::hook::guard_id;
+use crate::{env, exit, language, loops, sessions, task_list, ui};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  ralph resume             every paused loop and every freed session of this repo\n  \
+ralph resume fix-the-3f  one loop, by the beginning of its id\n\n\
+In the session itself, say `continue`. What a person, a limit or errors paused, no agent's shell resumes."
+)]
+pub(super) struct Arguments {
+    /// Only this loop (its id or the beginning of it)
+    r#loop: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    let place = Place::here(None)?;
+    let by = env::agent_session().map(|session| loops::carrier(&session));
+    let mut resumed = hold_again(&place, arguments)?;
+    let found = place.session_loops(arguments.r#loop.as_deref())?;
+    let several = found.len() > 1 && by.is_some();
+    if several {
+        return Err(Failure::new(exit::USAGE, "several loops could go on in this session")
+            .hint("name one; `ralph status` lists them"));
+    }
+    for mut found in found {
+        if found.waits_for_a_person() {
+            Place::only_for_a_person("resume a loop")?;
+        }
+        if found.happen(&place.home, &Happening::Resume { by: by.clone() })? {
+            resumed += 1;
+            let list = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
+            let tasks = list.map(|list| task_list::look(&found.repo.root, list));
+            ui::say(language::telling(&found.state, tasks.as_ref()).resumed());
+            ui::say(format_args!("\n{}", found.id));
+        }
+    }
+    if resumed == 0 {
+        ui::say(language::of_person().words().no_active_loop);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Guarded sessions that were freed.
+fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
+    let mut held = 0;
+    if arguments.r#loop.is_some() {
+        return Ok(held);
+    }
+    for watched in sessions::all_watched(&place.home, &place.repo.root) {
+        let dir = place.repo_home.loop_dir(&guard_id(&watched.session));
+        let resume = Happening::Resume { by: None };
+        let (_, changed) = loops::append(&place.repo_home, &dir, |state| happen(state, &resume))?;
+        if changed {
+            held += 1;
+            ui::say(language::of_person().words().guard_holds_again);
+        }
+    }
+    Ok(held)
+}

@@ -1,0 +1,81 @@
+//! `ralph start`: the same words as `/ralph-loop`, from a shell.
+
+use std::process::ExitCode;
+
+use ralph_core::start_request;
+
+use super::context::Place;
+use super::{Done, Failure};
+use crate::start::{Begun, Start, accepted_gates};
+use crate::{env, exit, language, task_list, ui};
+
+#[derive(clap::Args)]
+#[command(override_usage = "ralph start TASK… [OPTIONS]", after_help = AFTER_HELP)]
+pub(super) struct Arguments {
+    /// What is to be done, and the options below, in any order
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "TASK")]
+    words: Vec<String>,
+}
+
+/// The options are read by the grammar that `/ralph-loop` has too, so they are told here.
+const AFTER_HELP: &str = "Options of the loop:
+  --completion-promise TEXT  the agent also has to say <promise>TEXT</promise>, alone on a line
+  --max-iterations N         pause after N judged stops (with a list: agent calls); 0: no limit
+  --tasks FILE               until every box in that file is ticked
+  --openspec [ID]            until every box of that OpenSpec change is ticked; no ID: the only one
+  --archive                  with --openspec: put the finished change away
+  --replace                  instead of the loop that this session has
+  --lang TAG                 what people read about it: en, zh-TW, zh-CN or es
+
+In a terminal the loop holds nobody until a session claims it: open Claude Code here and say
+`continue`. In the shell of a session it is that session's. `/ralph-loop` takes the same words.
+
+Examples:
+  ralph start fix the tests --completion-promise DONE --max-iterations 20
+  ralph start --openspec add-login --archive
+  ralph start --tasks docs/tasks.md";
+
+pub(super) fn run(arguments: &Arguments) -> Done {
+    let refused = |what: String, hint: String| Failure::new(exit::USAGE, what).hint(hint);
+    let request = start_request::parse(&arguments.words).map_err(|error| refused(error.what, error.hint))?;
+    let place = Place::here_or_new()?;
+    let session = env::agent_session();
+    let in_force = accepted_gates(place.found_for(session.as_ref())?);
+    let start = Start {
+        home: &place.home,
+        repo: &place.repo,
+        settings: &place.settings,
+        in_force: in_force.as_ref(),
+        session: session.as_ref(),
+    };
+    let guarded = in_force.as_ref().is_some_and(|in_force| in_force.config.guard.holds_session());
+    if guarded {
+        // A loop of its own making would take the place of the guard.
+        Place::only_for_a_person("start a loop in a guarded repo")?;
+    }
+    if request.replace {
+        Place::only_for_a_person("replace a loop")?;
+    }
+    if start.wakes_what_waits_for_a_person(&request).map_err(|error| refused(error.what, error.hint))? {
+        Place::only_for_a_person("resume a loop")?;
+    }
+    let begun = start.start(&request).map_err(|error| refused(error.what, error.hint))?;
+    let found = begun.the_loop();
+    let tasks = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
+    let tasks = tasks.map(|list| task_list::look(&found.repo.root, list));
+    let telling = language::telling(&found.state, tasks.as_ref());
+    let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();
+    ui::say(match begun {
+        Begun::New(_) => telling.started(&gates),
+        Begun::GoesOn(_) => telling.resumed(),
+    });
+    if gates.is_empty() && place.repo.config()?.is_some() {
+        ui::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
+    }
+    if session.is_none() {
+        ui::say("");
+        ui::say(language::of_loop(&found.state).words().verdict_unbound);
+    }
+    ui::say(format_args!("\n{}", found.id));
+    Ok(ExitCode::SUCCESS)
+}

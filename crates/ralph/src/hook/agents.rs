@@ -1,0 +1,63 @@
+//! Agents that the session's agent calls: they are counted, and what they report says whose turn it is.
+
+use ralph_core::agent_report;
+use ralph_core::config::bare_agent_name;
+use ralph_core::ledger::event::TypedError;
+use ralph_core::life::Happening;
+use ralph_core::loop_error::ErrorKind;
+use ralph_core::wire::HookReply;
+
+use super::{Door, LetThrough};
+use crate::loops::SessionLoop;
+
+impl Door<'_> {
+    pub(super) fn agent_starts(&self) -> Result<HookReply, LetThrough> {
+        let Some((agent, name)) = self.other_agent() else { return Ok(HookReply::Silent) };
+        self.note(&Happening::AgentCalled { agent, name })
+    }
+
+    /// A sub-agent whose stop goes through has finished its call.
+    pub(super) fn agent_stops(&self, reply: &HookReply) -> Result<(), LetThrough> {
+        let (Some((agent, name)), false) = (self.other_agent(), matches!(reply, HookReply::Block { .. }))
+        else {
+            return Ok(());
+        };
+        let report = agent_report::read(&self.call.last_message);
+        self.note(&Happening::AgentFinished { agent, name, report }).map(drop)
+    }
+
+    /// An error of the client or its model ended the turn. Nobody stopped, so nobody is let go.
+    pub(super) fn turn_fails(&self, error: &str) -> Result<HookReply, LetThrough> {
+        let said = self.call.last_message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said: String = said.chars().take(200).collect();
+        let what = if said.is_empty() { error.to_owned() } else { format!("{error}: {said}") };
+        self.note_error(what)
+    }
+
+    pub(super) fn note_error(&self, what: String) -> Result<HookReply, LetThrough> {
+        self.note(&Happening::Error(TypedError { kind: ErrorKind::AgentExecution, what }))
+    }
+
+    /// Remembers what happened to the loop of this session, if it has one. A loop that pauses by it says so at the next
+    /// event that can show it.
+    fn note(&self, happening: &Happening) -> Result<HookReply, LetThrough> {
+        let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let was_running = found.state.is_running();
+        found.happen(self.home, happening)?;
+        if was_running && !found.state.is_running() {
+            let notice = self.paused_banner(&found);
+            crate::session_notices::leave(
+                self.home,
+                self.session,
+                &ralph_core::feedback::Notice { person: notice, agent: None },
+            )?;
+        }
+        Ok(HookReply::Silent)
+    }
+
+    /// The sub-agent that this event is about. An empty name is a compaction.
+    fn other_agent(&self) -> Option<(ralph_core::id::AgentId, String)> {
+        let name = self.call.agent_type.as_deref().filter(|name| !name.is_empty())?;
+        Some((self.call.agent.clone()?, bare_agent_name(name).to_owned()))
+    }
+}

@@ -1,0 +1,75 @@
+//! A session begins, comes back, is cleared or ends: its loop pauses, moves or goes on with it.
+
+use ralph_core::ledger::event::PauseCause;
+use ralph_core::life::Happening;
+use ralph_core::state::Status;
+use ralph_core::wire::HookReply;
+
+use super::person::on_lines_of_its_own;
+use super::stop::tasks_of;
+use super::{Door, LetThrough};
+use crate::loops::{self, SessionLoop};
+use crate::repo::Repo;
+use crate::trust::Trust;
+use crate::{env, language, sessions};
+
+impl Door<'_> {
+    pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
+        if let Some(mut found) = SessionLoop::of(self.home, self.session)? {
+            found.happen(self.home, &Happening::CarriedOn(loops::carrier(self.session)))?;
+            return self.is_back(&found);
+        }
+        // A folder without a home of ours has no loops: most sessions end here.
+        let Some(repo) = self.known_repo()? else { return Ok(HookReply::Silent) };
+        let orphans = SessionLoop::orphaned_in(self.home, &repo)?;
+        if source == "clear"
+            && let Some(mut moved) = orphans.iter().find(|found| was_cleared_here(found)).cloned()
+        {
+            moved.happen(self.home, &Happening::CarriedOn(loops::carrier(self.session)))?;
+            return Ok(HookReply::Tell { person: Some(self.paused_banner(&moved)), agent: None });
+        }
+        let tell = |found: &SessionLoop| language::telling(&found.state, tasks_of(found).as_ref()).is_here();
+        let lines: Vec<String> = orphans.iter().map(tell).collect();
+        Ok(if lines.is_empty() {
+            HookReply::Silent
+        } else {
+            HookReply::Tell { person: Some(on_lines_of_its_own(&lines.join("\n"))), agent: None }
+        })
+    }
+
+    /// The agent gets the task back: a compaction may have taken it away.
+    fn is_back(&self, found: &SessionLoop) -> Result<HookReply, LetThrough> {
+        match found.state.status {
+            Status::Running => self.goes_on(found),
+            Status::Paused => Ok(HookReply::Tell { person: Some(self.paused_banner(found)), agent: None }),
+            Status::Fresh | Status::Ended { .. } => Ok(HookReply::Silent),
+        }
+    }
+
+    pub(super) fn session_ends(&self, reason: &str) -> Result<HookReply, LetThrough> {
+        sessions::unwatch(self.home, self.session)?;
+        let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let why = match reason {
+            "clear" => PauseCause::Cleared { client: env::client_process() },
+            other => PauseCause::SessionEnded { reason: other.to_owned() },
+        };
+        found.happen(self.home, &Happening::Pause(why))?;
+        Ok(HookReply::Silent)
+    }
+
+    /// The repo of this session, where anything is remembered of it.
+    fn known_repo(&self) -> Result<Option<Repo>, LetThrough> {
+        let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
+        let trust = Trust::load(self.home)?;
+        Ok(match Repo::find(&folder, &trust)? {
+            Some(repo) => Some(repo),
+            None => Repo::new(&folder).ok(),
+        })
+    }
+}
+
+/// Whether the session that this client has just cleared carried it.
+fn was_cleared_here(found: &SessionLoop) -> bool {
+    let client = env::client_process();
+    client.is_some() && found.state.gone == Some(PauseCause::Cleared { client })
+}

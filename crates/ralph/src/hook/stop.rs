@@ -1,0 +1,327 @@
+//! The session itself stops: may it? Its loop says so, where it carries one; else the guard, where there is one.
+
+use std::path::Path;
+
+use ralph_core::config::Config;
+use ralph_core::decide::Decision;
+use ralph_core::facts::{BackgroundWork, SessionStop, Standing, TasksSeen};
+use ralph_core::feedback;
+use ralph_core::goal::Goal;
+use ralph_core::id::Digest;
+use ralph_core::lang::Lang;
+use ralph_core::layout::Layout;
+use ralph_core::ledger::event::{CancelCause, PauseCause, Subject};
+use ralph_core::life::Happening;
+use ralph_core::preset::{self, Preset};
+use ralph_core::promise::{self, Promise, PromiseSeen};
+use ralph_core::transcript;
+use ralph_core::verdict::Verdict;
+use ralph_core::wire::HookReply;
+
+use super::person::on_lines_of_its_own;
+use super::{Door, LetThrough, WriteAhead, acceptances_that_count};
+use crate::definition::{Found, InForce, Settings};
+use crate::engine::{Case, EngineError, Outcome};
+use crate::install::claude::DEFAULT_BLOCK_CAP;
+use crate::loop_file::{self, OnDisk};
+use crate::loops::SessionLoop;
+use crate::repo::Repo;
+use crate::start::Start;
+use crate::trust::Trust;
+use crate::{env, language, openspec, session_notices, task_list};
+
+impl Door<'_> {
+    pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {
+        match self.loop_of_session()? {
+            Some(found) if found.state.is_running() => {
+                let background: Vec<_> =
+                    self.queued_cancel().into_iter().chain(background.to_vec()).collect();
+                LoopStop { door: self, found, background: &background }.answer()
+            }
+            Some(found) => {
+                let rests = self.first_stop_since_it_rests(&found)?;
+                Ok(beside(rests, self.guarded_session_stops(background)?))
+            }
+            None => self.guarded_session_stops(background),
+        }
+    }
+
+    /// The client keeps the person's command for the end of the turn, so the turn may end. Anybody can write that into a
+    /// transcript: it is told, and excuses no more stops than other work that is waited for.
+    fn queued_cancel(&self) -> Option<BackgroundWork> {
+        let typed = transcript::queued_cancel(&self.transcript())?;
+        Some(BackgroundWork { id: format!("queued {typed}"), what: "/cancel-ralph".into() })
+    }
+
+    /// A loop that was paused between two stops holds nobody; whoever paused it, the person reads so once.
+    fn first_stop_since_it_rests(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
+        let at_a_stop = matches!(found.state.paused, Some(PauseCause::Limit { .. } | PauseCause::Errors));
+        let Some(since) = found.state.last_activity.filter(|_| !at_a_stop && found.state.paused.is_some())
+        else {
+            return Ok(None);
+        };
+        let first = session_notices::say_once(self.home, self.session, &format!("rests since {since}"))?;
+        Ok(first.then(|| language::telling(&found.state, None).is_here()))
+    }
+
+    /// The loop that this session carries; one that the official plugin started is taken up.
+    fn loop_of_session(&self) -> Result<Option<SessionLoop>, LetThrough> {
+        if let Some(found) = SessionLoop::of_stopping(self.home, self.session)? {
+            return Ok(Some(found));
+        }
+        let there = self.folder().is_some_and(|folder| folder.join(loop_file::PATH).is_file());
+        // Anybody can write such a file; a loop with a lower limit would take the place of the guard.
+        if there && !self.is_guarded()? { self.adopt() } else { Ok(None) }
+    }
+
+    /// Takes up a loop that the official plugin started in this very session.
+    fn adopt(&self) -> Result<Option<SessionLoop>, LetThrough> {
+        let Some(folder) = self.folder() else { return Ok(None) };
+        let trust = Trust::load(self.home)?;
+        let repo = match Repo::find(&folder, &trust)? {
+            Some(repo) => repo,
+            None => Repo::new(&folder)?,
+        };
+        let repo_home = self.home.repo(&repo.id());
+        let Some(file) = OnDisk::new(&repo_home, &repo.root).foreign() else { return Ok(None) };
+        if file.session_id.as_deref() != Some(self.session.as_str()) {
+            return Ok(None);
+        }
+        let settings = Settings::load_or_trouble(None);
+        let in_force = self.accepted_gates(&trust, &repo, &settings)?;
+        let start = Start {
+            home: self.home,
+            repo: &repo,
+            settings: &settings,
+            in_force: in_force.as_ref(),
+            session: Some(self.session),
+        };
+        Ok(Some(start.adopt(&file)?))
+    }
+
+    /// What bounds the holds of a session, whoever holds it.
+    pub(super) fn session_stop(&self, background: &[BackgroundWork]) -> SessionStop {
+        SessionStop {
+            tool_call: transcript::last_tool_call(&self.transcript()),
+            background: background.to_vec(),
+            block_cap: Some(env::block_cap().unwrap_or(DEFAULT_BLOCK_CAP)).filter(|cap| *cap > 0),
+            ..SessionStop::default()
+        }
+    }
+
+    /// The end of what the client wrote down; all of it can be very long.
+    fn transcript(&self) -> Vec<u8> {
+        let path = self.call.transcript.as_deref().map(Path::new);
+        path.and_then(|path| crate::files::end_of(path, LONGEST_TAIL).ok()).unwrap_or_default()
+    }
+}
+
+const LONGEST_TAIL: u64 = 256 << 10;
+
+/// A stop of a session that carries a loop.
+struct LoopStop<'a> {
+    door: &'a Door<'a>,
+    found: SessionLoop,
+    background: &'a [BackgroundWork],
+}
+
+impl LoopStop<'_> {
+    fn answer(mut self) -> Result<HookReply, LetThrough> {
+        let Some(goal) = self.found.state.goal.clone() else { return Ok(HookReply::Silent) };
+        let stop = self.session_stop(&goal);
+        if let Some(cancelled) = self.cancelled_by_deletion(&stop)? {
+            return Ok(cancelled);
+        }
+        self.note_edited_file()?;
+        let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
+        let in_force = self.in_force(&settings)?;
+        let judged = self.judge(&settings, &in_force, stop.clone())?;
+        // Gates take their time, and a person may have deleted the file meanwhile.
+        if let Some(cancelled) = self.cancelled_by_deletion(&stop)? {
+            return Ok(cancelled);
+        }
+        self.found.settle(self.door.home)?;
+        match judged {
+            Some(outcome) => self.reply(&goal, &stop, &outcome),
+            None => Ok(HookReply::Silent),
+        }
+    }
+
+    fn session_stop(&self, goal: &Goal) -> SessionStop {
+        let promise = goal.promise.as_deref().and_then(Promise::new);
+        SessionStop {
+            promise: promise.map(|promise| promise::look(&promise, &self.door.call.last_message)),
+            tasks: goal.list.as_ref().map(|list| task_list::look(&self.found.repo.root, list)),
+            ..self.door.session_stop(self.background)
+        }
+    }
+
+    /// Deleting the loop's file cancels it. Where the message holds the promise it was the official plugin that took the
+    /// file away: a claim, and no wish of the person's.
+    fn cancelled_by_deletion(&mut self, stop: &SessionStop) -> Result<Option<HookReply>, LetThrough> {
+        if stop.promise == Some(PromiseSeen::Given) || self.look_at_file() != loop_file::Seen::Deleted {
+            return Ok(None);
+        }
+        if !self.found.happen(self.door.home, &Happening::Cancel(CancelCause::FileDeleted))? {
+            return Ok(None);
+        }
+        let cancelled = stop.telling(&self.found.state, self.lang()).cancelled();
+        // A guard that was there before the loop is there after it.
+        Ok(Some(beside(Some(cancelled), self.door.guarded_session_stops(self.background)?)))
+    }
+
+    fn look_at_file(&self) -> loop_file::Seen {
+        OnDisk::new(&self.found.repo_home, &self.found.repo.root).look(&self.found.id)
+    }
+
+    fn note_edited_file(&self) -> Result<(), LetThrough> {
+        if let loop_file::Seen::Edited(found) = self.look_at_file() {
+            self.found.note_edited_file(found)?;
+        }
+        Ok(())
+    }
+
+    /// The gates that hold for this loop. Nobody gets rid of those it began with.
+    fn in_force(&self, settings: &Settings) -> Result<InForce, LetThrough> {
+        let (door, found) = (self.door, &self.found);
+        let trust = Trust::load(door.home)?;
+        let accepted = acceptances_that_count(&trust, &found.repo, Some(door.session), Some(&found.state));
+        let revoked = trust.revoked_at(&found.repo).is_some();
+        let began_with = found.state.definition.clone().filter(|sha256| *sha256 != Digest::of(""));
+        Ok(
+            match (Found::look(door.home, &found.repo, &accepted, revoked, &settings.defaults())?, began_with)
+            {
+                (Found::InForce(in_force), _) => *in_force,
+                (_, Some(sha256)) => InForce {
+                    layout: found.state.layout.unwrap_or(Layout::Native),
+                    sha256,
+                    config: Config::default(),
+                    standing: Standing::Revoked,
+                    broken: None,
+                },
+                (_, None) => InForce::nothing(),
+            },
+        )
+    }
+
+    /// None where a person freed the session meanwhile, or nobody listens any more.
+    fn judge(
+        &self,
+        settings: &Settings,
+        in_force: &InForce,
+        stop: SessionStop,
+    ) -> Result<Option<Outcome>, LetThrough> {
+        let (door, found) = (self.door, &self.found);
+        let case = Case {
+            repo: &found.repo,
+            home: &found.repo_home,
+            settings,
+            in_force,
+            loop_id: found.id.clone(),
+            subject: Subject::Session,
+            session: Some(door.session.clone()),
+            task: None,
+            preset: preset_of(found),
+            limits: found
+                .state
+                .limits
+                .clone()
+                .unwrap_or_else(|| settings.limits(in_force.layout, &in_force.config.budget)),
+            is_part: false,
+            markers: Vec::new(),
+            session_stop: Some(stop),
+        };
+        door.judge_session(&case)
+    }
+
+    fn reply(&self, goal: &Goal, stop: &SessionStop, outcome: &Outcome) -> Result<HookReply, LetThrough> {
+        let telling = stop.telling(&self.found.state, self.lang());
+        match &outcome.decision {
+            Decision::Hold { attempt, reason } => {
+                let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
+                let person = Some(telling.running(reason));
+                Ok(HookReply::Block { reason: told.reason, detail: told.detail, person })
+            }
+            Decision::LetGo { verdict, reason, limit, .. } => {
+                let archived = match verdict {
+                    Verdict::Verified | Verdict::Claimed if goal.archive => self.archive(goal),
+                    _ => None,
+                };
+                let banner = on_lines_of_its_own(&telling.let_go(*verdict, reason, *limit));
+                Ok(tell(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
+            }
+            Decision::Wait { what } => Ok(tell(telling.waiting(what))),
+            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+        }
+    }
+
+    fn lang(&self) -> Lang {
+        language::of_loop(&self.found.state)
+    }
+
+    /// The change moves to the archive once all of it is done and that has been checked.
+    fn archive(&self, goal: &Goal) -> Option<String> {
+        let change = goal.list.as_ref()?.change.as_ref()?;
+        Some(match openspec::archive(&self.found.repo.root, change, &env::all().collect::<Vec<_>>()) {
+            Ok(place) => format!("openspec: {change} → {place}"),
+            Err(error) => format!("openspec: {change}: {error}"),
+        })
+    }
+}
+
+impl Door<'_> {
+    /// Judges a session; none where a person freed it meanwhile, or nobody listens any more.
+    pub(super) fn judge_session(&self, case: &Case<'_>) -> Result<Option<Outcome>, LetThrough> {
+        let mut ahead = WriteAhead {
+            home: self.home,
+            session: self.session,
+            agent: Subject::Session.name(),
+            written: false,
+        };
+        let judged = case.judge(&super::asked(self.call, self.deadline), &mut ahead);
+        if ahead.written {
+            session_notices::gates_end(self.home, self.session)?;
+        }
+        match judged {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(EngineError::Freed) => Ok(None),
+            // The client's time-out, or the person pressed Esc: the stop went through.
+            Err(EngineError::Interrupted(signal)) => {
+                let notice = feedback::cut_off(case.subject.name(), &format!("signal {signal}"));
+                session_notices::leave(self.home, self.session, &notice)?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// An answer with a line for the person before it.
+fn beside(line: Option<String>, reply: HookReply) -> HookReply {
+    let Some(line) = line else { return reply };
+    let with = |own: Option<String>| Some(own.map_or(line.clone(), |own| format!("{line}\n{own}")));
+    match reply {
+        HookReply::Tell { person, agent } => HookReply::Tell { person: with(person), agent },
+        HookReply::Block { reason, detail, person } => {
+            HookReply::Block { reason, detail, person: with(person) }
+        }
+        HookReply::Silent => tell(line),
+        other => other,
+    }
+}
+
+pub(super) fn tell(person: String) -> HookReply {
+    HookReply::Tell { person: Some(person), agent: None }
+}
+
+/// The row that the loop began with.
+fn preset_of(found: &SessionLoop) -> &'static Preset {
+    let name = found.state.preset.as_deref();
+    preset::ALL.into_iter().find(|row| Some(row.name) == name).unwrap_or(&preset::SESSION)
+}
+
+/// The task list of a loop, where it has one.
+pub(super) fn tasks_of(found: &SessionLoop) -> Option<TasksSeen> {
+    let list = found.state.goal.as_ref()?.list.as_ref()?;
+    Some(task_list::look(&found.repo.root, list))
+}

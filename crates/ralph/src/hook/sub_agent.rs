@@ -1,0 +1,260 @@
+//! A sub-agent stops: is it one that is held, and may it go?
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use ralph_core::completion_marker as marker;
+use ralph_core::config::{Config, Guard, bare_agent_name};
+use ralph_core::decide::Decision;
+use ralph_core::facts::Standing;
+use ralph_core::feedback;
+use ralph_core::id::{Digest, LoopId, SessionId};
+use ralph_core::ledger::event::Subject;
+use ralph_core::state::{State, Status};
+use ralph_core::wire::{HookCall, HookReply};
+
+use super::{LetThrough, Often, Options, WriteAhead, tell_later};
+use crate::definition::{self, Found, InForce, Settings};
+use crate::engine::{Asked, Case, EngineError, Outcome, Unwatched};
+use crate::home::{Home, RepoHome};
+use crate::repo::{Repo, Task};
+use crate::trust::{Acceptance, Trust};
+use crate::{clock, env, ledger, session_notices};
+
+pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+    // An empty name is a compaction.
+    let Some(agent_type) = call.agent_type.as_deref().filter(|name| !name.is_empty()) else {
+        return Ok(HookReply::Silent);
+    };
+    let agent = bare_agent_name(agent_type);
+    let home = Home::find()?;
+    let trust = Trust::read(&home)?;
+    if trust.names_nobody() && !Guard::default().holds_agent(agent) {
+        return Ok(HookReply::Silent);
+    }
+    let trust = trust.parse()?;
+    let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
+        return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
+    };
+    let Some(repo) = Repo::find(&start, &trust)? else { return Ok(HookReply::Silent) };
+    let stop = SubAgentStop { call, agent, home: &home, repo: &repo, trust: &trust };
+    if stop.is_surely_nobodys() {
+        return Ok(HookReply::Silent);
+    }
+    stop.answer(options, deadline)
+}
+
+struct SubAgentStop<'a> {
+    call: &'a HookCall,
+    agent: &'a str,
+    home: &'a Home,
+    repo: &'a Repo,
+    trust: &'a Trust,
+}
+
+impl SubAgentStop<'_> {
+    /// Tells without parsing a config that this agent is not held: no definition that was ever accepted names it, and the
+    /// file as it is speaks of nobody.
+    fn is_surely_nobodys(&self) -> bool {
+        if Guard::default().holds_agent(self.agent) || self.trust.ever_named(self.repo, self.agent) {
+            return false;
+        }
+        match self.repo.config() {
+            Ok(Some(file)) => !file.text.windows(5).any(|window| window == b"guard"),
+            Ok(None) => true,
+            // What cannot be read might.
+            Err(_) => false,
+        }
+    }
+
+    fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+        let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
+        let held = self.held_already()?;
+        let accepted = self.acceptances_that_count(held.as_ref());
+        let revoked = self.trust.revoked_at(self.repo);
+        if let (Some(held), true) = (&held, accepted.is_empty()) {
+            return self.hold_without_gates(&settings, held, deadline);
+        }
+        match Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())? {
+            Found::Nothing => Ok(HookReply::Silent),
+            Found::Untrusted(file) => {
+                let guard = definition::parse(file.layout, &file.text, &settings.defaults())
+                    .map_or_else(|_| Guard::default(), |config| config.guard);
+                Ok(if guard.holds_agent(self.agent) { self.untrusted(file.path) } else { HookReply::Silent })
+            }
+            Found::Revoked => Ok(self.trust_was_taken_back(revoked.unwrap_or_else(clock::now))),
+            Found::InForce(in_force) => self.judge(&settings, &in_force, held.as_ref(), deadline),
+        }
+    }
+
+    /// The state of this agent's loop while it is being held.
+    fn held_already(&self) -> io::Result<Option<State>> {
+        let Some(session) = &self.call.session else { return Ok(None) };
+        let state = ledger::state(&self.repo_home().loop_dir(&self.loop_id(session)))?;
+        Ok(Some(state).filter(|state| state.status == Status::Running))
+    }
+
+    /// Which acceptances count for this stop.
+    fn acceptances_that_count(&self, held: Option<&State>) -> Vec<Acceptance> {
+        super::acceptances_that_count(self.trust, self.repo, self.call.session.as_ref(), held)
+    }
+
+    /// Nobody whose word counts ever accepted anything here: nothing runs, and the person hears how to change that.
+    fn untrusted(&self, config: &str) -> HookReply {
+        let line = format!(
+            "ralph: `{}` was not held: no person has accepted the gates of {config} yet, so nothing was run. \
+             Look at them and accept them with `ralph trust` in {}.",
+            self.agent,
+            self.repo.root.display()
+        );
+        tell_later(self.call, &line, Often::OnceASession);
+        HookReply::Tell { person: Some(line), agent: None }
+    }
+
+    fn trust_was_taken_back(&self, at: Timestamp) -> HookReply {
+        let line = format!(
+            "ralph: `{}` was not held: trust in the gates of {} was taken back ({}); its work is UNVERIFIED. \
+             `ralph trust` accepts them again.",
+            self.agent,
+            self.repo.root.display(),
+            at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M")
+        );
+        tell_later(self.call, &line, Often::EveryTime);
+        HookReply::Tell { person: Some(line), agent: None }
+    }
+
+    /// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
+    fn hold_without_gates(
+        &self,
+        settings: &Settings,
+        held: &State,
+        deadline: Instant,
+    ) -> Result<HookReply, LetThrough> {
+        let (Some(session), Some(layout), Some(sha256)) = (&self.call.session, held.layout, &held.definition)
+        else {
+            return Ok(HookReply::Silent);
+        };
+        let config = Config::default();
+        let standing = Standing::Revoked;
+        let unknown = InForce { layout, sha256: sha256.clone(), config, standing, broken: None };
+        let home = self.repo_home();
+        let mut case = self.case(settings, &unknown, session, &home, held.task.clone())?;
+        case.limits = held.limits.clone().unwrap_or(case.limits);
+        case.markers = vec![marker::ALL_CHECKS.into()];
+        self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
+    }
+
+    fn judge(
+        &self,
+        settings: &Settings,
+        in_force: &InForce,
+        held: Option<&State>,
+        deadline: Instant,
+    ) -> Result<HookReply, LetThrough> {
+        if !in_force.config.enabled || !in_force.config.guard.holds_agent(self.agent) {
+            return Ok(HookReply::Silent);
+        }
+        let task = match (self.repo.task(in_force.layout)?, held) {
+            (Task::Named(task), _) => Some(task),
+            (Task::NoTasks, _) => None,
+            // Taking the task away frees nobody who is being held for it.
+            (Task::NoneSet, Some(held)) => held.task.clone(),
+            (Task::NoneSet, None) => return Ok(HookReply::Silent),
+        };
+        let Some(session) = &self.call.session else {
+            return Err(LetThrough(format!("the hook input of `{}` names no session", self.agent)));
+        };
+        let home = self.repo_home();
+        let case = self.case(settings, in_force, session, &home, task)?;
+        let mut write_ahead = WriteAhead { home: self.home, session, agent: self.agent, written: false };
+        let judged = case.judge(&self.asked(deadline), &mut write_ahead);
+        if write_ahead.written {
+            session_notices::gates_end(self.home, session)?;
+        }
+        self.reply(judged)
+    }
+
+    fn repo_home(&self) -> RepoHome {
+        self.home.repo(&self.repo.id())
+    }
+
+    fn asked(&self, deadline: Instant) -> Asked<'_> {
+        super::asked(self.call, deadline)
+    }
+
+    fn case<'b>(
+        &'b self,
+        settings: &'b Settings,
+        in_force: &'b InForce,
+        session: &SessionId,
+        home: &'b RepoHome,
+        task: Option<String>,
+    ) -> io::Result<Case<'b>> {
+        let markers = match task.as_deref() {
+            Some(task) => marker::expected(&self.repo.check_list(task)?),
+            None => Vec::new(),
+        };
+        let id = self.call.agent.clone().unwrap_or_else(|| ralph_core::id::AgentId::new(""));
+        Ok(Case {
+            repo: self.repo,
+            home,
+            settings,
+            in_force,
+            loop_id: self.loop_id(session),
+            subject: Subject::SubAgent { name: self.agent.to_owned(), id },
+            session: Some(session.clone()),
+            task,
+            preset: &ralph_core::preset::CHECK,
+            limits: settings.limits(in_force.layout, &in_force.config.budget),
+            is_part: false,
+            markers,
+            session_stop: None,
+        })
+    }
+
+    /// One loop for each agent of each session: two check agents at once do not share a count.
+    fn loop_id(&self, session: &SessionId) -> LoopId {
+        let agent = self.call.agent.as_ref().map_or("", |agent| agent.as_str());
+        let digest = Digest::of_parts([session.as_str().as_bytes(), agent.as_bytes()]);
+        let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = self.agent.chars().map(safe).take(30).collect();
+        LoopId::new(format!("{name}-{}", digest.short()))
+    }
+
+    fn reply(&self, judged: Result<Outcome, EngineError>) -> Result<HookReply, LetThrough> {
+        let outcome = match judged {
+            // The client's time-out, or the person pressed Esc: nobody listens any more, and the stop went through.
+            Err(EngineError::Interrupted(signal)) => {
+                if let Some(session) = &self.call.session {
+                    session_notices::leave(
+                        self.home,
+                        session,
+                        &feedback::cut_off(self.agent, &format!("signal {signal}")),
+                    )?;
+                }
+                return Ok(HookReply::Silent);
+            }
+            other => other?,
+        };
+        match &outcome.decision {
+            Decision::Hold { attempt, reason } => {
+                let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
+                Ok(HookReply::Block { reason: told.reason, detail: told.detail, person: None })
+            }
+            Decision::LetGo { .. } => {
+                if let (Some(notice), Some(session)) =
+                    (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
+                {
+                    session_notices::leave(self.home, session, &notice)?;
+                }
+                Ok(HookReply::Tell {
+                    person: feedback::headline(&outcome.facts, &outcome.decision),
+                    agent: None,
+                })
+            }
+            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => Ok(HookReply::Silent),
+        }
+    }
+}

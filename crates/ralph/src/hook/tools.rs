@@ -1,0 +1,53 @@
+//! Tools: before one is used, and after. Most of them are nobody's business.
+
+use ralph_core::wire::HookReply;
+
+use super::{Door, LetThrough};
+use crate::language_servers;
+use crate::loops::SessionLoop;
+
+/// The tool that calls another agent, by its name now and before.
+fn calls_an_agent(tool: &str) -> bool {
+    matches!(tool, "Agent" | "Task")
+}
+
+impl Door<'_> {
+    pub(super) fn tool_is_wanted(&self, tool: &str, file: Option<&str>) -> Result<HookReply, LetThrough> {
+        if tool == "LSP" {
+            let missing = file.and_then(language_servers::missing_for);
+            return Ok(missing.map_or(HookReply::Silent, |reason| HookReply::Deny { reason }));
+        }
+        // An agent of an agent is called inside one that was counted already.
+        if !calls_an_agent(tool) {
+            return Ok(HookReply::Silent);
+        }
+        let Some(found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let state = &found.state;
+        let most = state.limits.as_ref().and_then(|limits| limits.agent_calls.value);
+        match most.map(|most| state.granted(most)) {
+            Some(most) if state.is_running() && state.agent_calls() >= most => Ok(HookReply::Deny {
+                reason: format!(
+                    "ralph: the {most} agent calls of this loop are used up. Stop now and say where things stand; the \
+                     person decides whether it goes on."
+                ),
+            }),
+            _ => Ok(HookReply::Silent),
+        }
+    }
+
+    pub(super) fn tool_was_used(&self, tool: &str) -> Result<HookReply, LetThrough> {
+        self.note_writing(tool)?;
+        Ok(HookReply::Silent)
+    }
+
+    /// A tool that failed may have written before it did. An agent that could not be called is an error of the loop.
+    pub(super) fn tool_failed(&self, tool: &str, error: &str) -> Result<HookReply, LetThrough> {
+        self.note_writing(tool)?;
+        if !calls_an_agent(tool) {
+            return Ok(HookReply::Silent);
+        }
+        let error: String =
+            error.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
+        self.note_error(error)
+    }
+}

@@ -1,0 +1,189 @@
+//! `.claude/ralph-loop.local.md`: a session loop as people know it from the official plugin. Reading it shows progress,
+//! deleting it cancels; where it disagrees with the ledger, the ledger wins. What we last wrote is remembered outside.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ralph_core::budget::Attempts;
+use ralph_core::id::{Digest, LoopId};
+use ralph_core::loop_file::LoopFile;
+use ralph_core::state::State;
+use ralph_core::telling;
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+use crate::home::RepoHome;
+use crate::tree::OwnFile;
+
+pub(crate) const PATH: &str = ".claude/ralph-loop.local.md";
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Record {
+    /// The loop that it shows.
+    #[serde(rename = "loop")]
+    id: Option<LoopId>,
+    /// The content as we wrote it; none when we took the file away ourselves.
+    written: Option<Digest>,
+    /// What we wrote before that: who reads the file while we write it, or after we were killed at it, sees this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Digest>,
+    /// There was no file before this one, and whether it came to be is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    appears: bool,
+    /// Loops whose file was gone when another loop came to be shown in its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    deleted: Vec<LoopId>,
+}
+
+impl Record {
+    fn wrote(&self, text: &[u8]) -> bool {
+        let digest = Some(Digest::of(text));
+        digest == self.written || digest == self.before
+    }
+}
+
+/// What has become of the file of a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    AsWritten,
+    /// We wrote it, and it is gone.
+    Deleted,
+    /// Somebody changed it; what is there now.
+    Edited(String),
+    /// It shows another loop, or nothing was ever written.
+    NotOurs,
+}
+
+/// The file of one repo.
+pub(crate) struct OnDisk<'a> {
+    home: &'a RepoHome,
+    root: &'a Path,
+}
+
+impl<'a> OnDisk<'a> {
+    pub(crate) fn new(home: &'a RepoHome, root: &'a Path) -> Self {
+        Self { home, root }
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        Some(self.root.join(PATH)).filter(|path| files::lies_below(path, self.root))
+    }
+
+    fn record(&self) -> Record {
+        let text = files::read_if_there(&self.home.loop_file_record()).ok().flatten().unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    fn save(&self, record: &Record) -> io::Result<()> {
+        let path = self.home.loop_file_record();
+        files::replace(&path, &serde_json::to_vec(record).map_err(io::Error::other)?)
+    }
+
+    fn text(&self) -> Option<Vec<u8>> {
+        let path = self.path()?;
+        // Nobody gets us to read a link to somewhere else.
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
+        is_file.then(|| files::read_foreign(&path).ok().flatten()).flatten()
+    }
+
+    pub(crate) fn look(&self, id: &LoopId) -> Seen {
+        let record = self.record();
+        if record.deleted.contains(id) {
+            return Seen::Deleted;
+        }
+        if record.written.is_none() || record.id.as_ref() != Some(id) {
+            return Seen::NotOurs;
+        }
+        match self.text() {
+            None if record.appears => Seen::NotOurs,
+            None => Seen::Deleted,
+            Some(text) if record.wrote(&text) => Seen::AsWritten,
+            Some(text) => Seen::Edited(String::from_utf8_lossy(&text).chars().take(200).collect()),
+        }
+    }
+
+    /// A loop that another tool started: a file that we did not write.
+    pub(crate) fn foreign(&self) -> Option<LoopFile> {
+        let text = self.text()?;
+        if self.record().wrote(&text) {
+            return None;
+        }
+        LoopFile::parse(&String::from_utf8_lossy(&text)).filter(|file| file.active)
+    }
+
+    /// Shows where a loop stands.
+    pub(crate) fn write(&self, id: &LoopId, state: &State) -> io::Result<()> {
+        let (Some(path), Some(goal), Some(started_at)) = (self.path(), &state.goal, state.started_at) else {
+            return Ok(());
+        };
+        let most = state.limits.as_ref().map(|limits| (limits.attempts.value, limits.agent_calls.value));
+        let max_iterations = match most {
+            Some((Attempts::AtMost(most), _) | (Attempts::Unlimited, Some(most))) => state.granted(most),
+            Some((Attempts::Unlimited, None)) | None => 0,
+        };
+        let text = LoopFile {
+            active: state.is_running(),
+            iteration: telling::current_iteration(state),
+            max_iterations,
+            completion_promise: goal.promise.clone(),
+            session_id: state.session.as_ref().map(ToString::to_string),
+            started_at,
+            task: goal.task.clone(),
+        }
+        .render();
+        let dir = path.parent().unwrap_or(self.root);
+        fs::create_dir_all(dir)?;
+        files::sweep_temporary(dir);
+        // First the memory of it, then the file: a file we do not remember would be taken for another tool's.
+        let before = self.record();
+        let deleted = self.deleted_before(&before, id);
+        let written = Digest::of(&text);
+        let record = Record {
+            id: Some(id.clone()),
+            written: Some(written.clone()),
+            before: before.written.clone().filter(|digest| *digest != written).or(before.before.clone()),
+            appears: !path.exists(),
+            deleted,
+        };
+        self.save(&record)?;
+        files::replace(&path, text.as_bytes()).inspect_err(|_| {
+            // What is still there is what was there before.
+            let _is_as_written_all_the_same = self.save(&before);
+        })?;
+        if record.appears { self.save(&Record { appears: false, ..record }) } else { Ok(()) }
+    }
+
+    /// The loops that were cancelled by deleting their file and have not heard of it, once this one is shown.
+    fn deleted_before(&self, before: &Record, id: &LoopId) -> Vec<LoopId> {
+        let was_there = before.written.is_some() && !before.appears;
+        let gone = before.id.iter().filter(|_| was_there && self.text().is_none());
+        before.deleted.iter().chain(gone).filter(|deleted| *deleted != id).cloned().collect()
+    }
+
+    /// Takes the file away at the end of its loop; another loop's, or another tool's, stays.
+    pub(crate) fn remove(&self, id: &LoopId) -> io::Result<()> {
+        let before = self.record();
+        let deleted = self.deleted_before(&before, id);
+        if before.id.as_ref() != Some(id) {
+            return if before.deleted.contains(id) {
+                self.save(&Record { deleted, ..before })
+            } else {
+                Ok(())
+            };
+        }
+        self.save(&Record { before: before.written, deleted, ..Record::default() })?;
+        let Some(path) = self.path() else { return Ok(()) };
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The file as something that is not part of the tree, as long as it is as we wrote it.
+    pub(crate) fn own_files(&self) -> Vec<OwnFile> {
+        let record = self.record();
+        let digests = record.written.into_iter().chain(record.before).filter_map(|digest| digest.to_raw());
+        digests.map(|sha256| OwnFile { path: PATH.into(), sha256 }).collect()
+    }
+}

@@ -1,0 +1,239 @@
+//! The life of a session loop: found, started, paused, carried on, cancelled. The doors ask here; what happens is
+//! decided in the core and written to the ledger under the repo's lock.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_core::feedback::Notice;
+use ralph_core::id::{LoopId, SessionId};
+use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause};
+use ralph_core::life::{Carrier, Happening, happen};
+use ralph_core::state::{State, Status};
+
+use crate::files::Lock;
+use crate::home::{Home, RepoHome};
+use crate::ledger::{self, Ledger};
+use crate::loop_file::{OnDisk, Seen};
+use crate::repo::Repo;
+use crate::sessions::{self, Binding};
+use crate::{clock, env, language, proc, session_notices};
+
+/// How long we wait for whoever is changing the same repo's state. It takes them moments.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One session loop.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionLoop {
+    pub(crate) repo: Repo,
+    pub(crate) repo_home: RepoHome,
+    pub(crate) id: LoopId,
+    pub(crate) state: State,
+}
+
+impl SessionLoop {
+    /// The loop that a session carries.
+    pub(crate) fn of(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+        Self::of_stopping(home, session)?.map_or(Ok(None), |found| found.unless_deleted(home))
+    }
+
+    /// The same for a stop: its message says what a deleted file means. A file that points to a loop of somebody else, or
+    /// to one that is over, says nothing.
+    pub(crate) fn of_stopping(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+        let Some(Binding { root, id }) = sessions::binding(home, session)? else { return Ok(None) };
+        // Not by what lies there now: whoever moves the folder away does not lose the loop with it.
+        let found = Self::read(home, Repo::known(&root), id)?;
+        Ok(found.filter(|found| found.is_open() && found.state.session.as_ref() == Some(session)))
+    }
+
+    /// The session loop of that id in a repo.
+    pub(crate) fn at(home: &Home, repo: Repo, id: LoopId) -> io::Result<Option<Self>> {
+        Self::read(home, repo, id)?.map_or(Ok(None), |found| found.unless_deleted(home))
+    }
+
+    fn read(home: &Home, repo: Repo, id: LoopId) -> io::Result<Option<Self>> {
+        let repo_home = home.repo(&repo.id());
+        let state = ledger::state(&repo_home.loop_dir(&id))?;
+        Ok(state.goal.is_some().then_some(Self { repo, repo_home, id, state }))
+    }
+
+    /// Every session loop of a repo that is not over, the one last active first.
+    pub(crate) fn open_in(home: &Home, repo: &Repo) -> io::Result<Vec<Self>> {
+        let mut open = Vec::new();
+        for id in home.repo(&repo.id()).loops() {
+            let found = Self::at(home, repo.clone(), id)?;
+            open.extend(found.filter(Self::is_open));
+        }
+        Ok(open)
+    }
+
+    /// The loops of a repo whose session is gone: another may claim them.
+    pub(crate) fn orphaned_in(home: &Home, repo: &Repo) -> io::Result<Vec<Self>> {
+        Ok(Self::open_in(home, repo)?.into_iter().filter(Self::is_orphaned).collect())
+    }
+
+    /// Whether the session that carried it is gone, or there never was one.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        let is_dead = || self.state.client.is_some_and(|client| !proc::is_alive(client));
+        self.state.session.is_none() || self.state.gone.is_some() || is_dead()
+    }
+
+    /// Whether it was paused by a person, or for one to decide.
+    pub(crate) fn waits_for_a_person(&self) -> bool {
+        matches!(
+            self.state.paused,
+            Some(PauseCause::Word | PauseCause::Command | PauseCause::Limit { .. } | PauseCause::Errors)
+        )
+    }
+
+    /// Takes up what happened. The state afterwards is in `self`; whether it made a difference is told.
+    pub(crate) fn happen(&mut self, home: &Home, happening: &Happening) -> io::Result<bool> {
+        let before = self.state.session.clone();
+        let lock = self.lock()?;
+        let now = clock::now();
+        let mut ledger = self.ledger(&lock)?;
+        let events = happen(ledger.state(), happening);
+        if !events.is_empty() {
+            self.bind_ahead(home, &events)?;
+            ledger.append(now, &events).map_err(io::Error::other)?;
+            ledger.save_snapshot();
+        }
+        self.state = ledger.state().clone();
+        drop(ledger);
+        self.show();
+        drop(lock);
+        self.keep_binding(home, before.as_ref())?;
+        Ok(!events.is_empty())
+    }
+
+    /// Whoever deletes the file of a loop has cancelled it: nothing goes on with it, and its session hears of it.
+    fn unless_deleted(mut self, home: &Home) -> io::Result<Option<Self>> {
+        let file = OnDisk::new(&self.repo_home, &self.repo.root);
+        if !self.is_open() || file.look(&self.id) != Seen::Deleted {
+            return Ok(Some(self));
+        }
+        let person = language::telling(&self.state, None).cancelled();
+        let cancelled = self.happen(home, &Happening::Cancel(CancelCause::FileDeleted))?;
+        if let (true, Some(session)) = (cancelled, &self.state.session) {
+            session_notices::leave(home, session, &Notice { person, agent: None })?;
+        }
+        Ok(None)
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state.status, Status::Running | Status::Paused)
+    }
+
+    /// Writes the first event of a loop.
+    pub(crate) fn begin(home: &Home, repo: &Repo, id: LoopId, events: &[Event]) -> io::Result<Self> {
+        let repo_home = home.repo(&repo.id());
+        repo_home.create()?;
+        let mut begun = Self { repo: repo.clone(), repo_home, id, state: State::default() };
+        let lock = begun.lock()?;
+        let mut ledger = begun.ledger(&lock)?;
+        begun.bind_ahead(home, events)?;
+        ledger.append(clock::now(), events).map_err(io::Error::other)?;
+        ledger.save_snapshot();
+        begun.state = ledger.state().clone();
+        drop(ledger);
+        begun.show();
+        drop(lock);
+        begun.keep_binding(home, None)?;
+        Ok(begun)
+    }
+
+    /// The ledger wins over a file that somebody edited, and the disagreement is remembered.
+    pub(crate) fn note_edited_file(&self, found: String) -> io::Result<()> {
+        let what = ExportOddity::Disagrees { ledger: self.state.attempts, found };
+        append(&self.repo_home, &self.dir(), |_| vec![Event::ExportNoted { what }]).map(drop)
+    }
+
+    /// Looks again after somebody else wrote to the ledger, and lets everything beside it say the same.
+    pub(crate) fn settle(&mut self, home: &Home) -> io::Result<()> {
+        let before = self.state.session.clone();
+        let lock = self.lock()?;
+        self.state = ledger::state(&self.dir())?;
+        self.show();
+        drop(lock);
+        self.keep_binding(home, before.as_ref())
+    }
+
+    /// Shows it in the repo, or takes away what was shown; whoever calls has the lock. What stands in the ledger holds,
+    /// whether or not it can be shown.
+    fn show(&self) {
+        let file = OnDisk::new(&self.repo_home, &self.repo.root);
+        let _only_shown = match self.state.status {
+            Status::Running | Status::Paused => file.write(&self.id, &self.state),
+            Status::Fresh | Status::Ended { .. } => file.remove(&self.id),
+        };
+    }
+
+    /// Leads a session to the loop that it is about to carry. Until the ledger says so too, that leads nowhere; the other
+    /// way round, whoever is killed between the two would leave a loop that nobody finds.
+    fn bind_ahead(&self, home: &Home, events: &[Event]) -> io::Result<()> {
+        for event in events {
+            if let Event::Bound { session, .. } = event {
+                sessions::bind(home, session, &self.binding())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn binding(&self) -> Binding {
+        Binding { root: self.repo.root.clone(), id: self.id.clone() }
+    }
+
+    /// Lets the files that lead from a session to its loop say what the ledger says.
+    fn keep_binding(&self, home: &Home, before: Option<&SessionId>) -> io::Result<()> {
+        let over = matches!(self.state.status, Status::Ended { .. });
+        let carries = |session: &SessionId| !over && self.state.session.as_ref() == Some(session);
+        for session in [before, self.state.session.as_ref()].into_iter().flatten() {
+            if carries(session) {
+                sessions::bind(home, session, &self.binding())?;
+            } else if sessions::binding(home, session)?.is_some_and(|bound| bound.id == self.id) {
+                sessions::unbind(home, session)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.repo_home.loop_dir(&self.id)
+    }
+
+    fn lock(&self) -> io::Result<Lock> {
+        take_lock(&self.repo_home)
+    }
+
+    fn ledger<'lock>(&self, lock: &'lock Lock) -> io::Result<Ledger<'lock>> {
+        Ledger::open(&self.dir(), lock, clock::now()).map_err(io::Error::other)
+    }
+}
+
+/// Writes what follows from the state of a ledger; the state afterwards, and whether anything was written.
+pub(crate) fn append(
+    repo_home: &RepoHome,
+    dir: &std::path::Path,
+    follows: impl FnOnce(&State) -> Vec<Event>,
+) -> io::Result<(State, bool)> {
+    repo_home.create()?;
+    let lock = take_lock(repo_home)?;
+    let now = clock::now();
+    let mut ledger = Ledger::open(dir, &lock, now).map_err(io::Error::other)?;
+    let events = follows(ledger.state());
+    if !events.is_empty() {
+        ledger.append(now, &events).map_err(io::Error::other)?;
+        ledger.save_snapshot();
+    }
+    Ok((ledger.state().clone(), !events.is_empty()))
+}
+
+fn take_lock(repo_home: &RepoHome) -> io::Result<Lock> {
+    let busy = || io::Error::new(io::ErrorKind::WouldBlock, "another ralph is changing this repo's state");
+    Lock::take(&repo_home.lock_file(), PATIENCE)?.ok_or_else(busy)
+}
+
+/// The session that calls us, with the process of its client.
+pub(crate) fn carrier(session: &SessionId) -> Carrier {
+    Carrier { session: session.clone(), client: env::client_process() }
+}

@@ -1,0 +1,36 @@
+//! The task list of a loop, read from its file.
+
+use std::path::Path;
+
+use ralph_core::facts::TasksSeen;
+use ralph_core::goal::ListSource;
+use ralph_core::task_list::{Task, TaskList};
+use ralph_core::verdict::Trouble;
+
+use crate::files;
+
+/// How the list stands. What cannot be read, is gone or has no boxes tells nothing.
+pub(crate) fn look(root: &Path, list: &ListSource) -> TasksSeen {
+    let file = list.file.clone();
+    match files::read_foreign(&root.join(&list.file)) {
+        Ok(Some(text)) => seen(&TaskList::parse(&String::from_utf8_lossy(&text)), file),
+        Ok(None) => TasksSeen::Trouble(Trouble::TaskListGone { file }),
+        Err(error) => TasksSeen::Trouble(Trouble::TaskListUnreadable { file, why: error.to_string() }),
+    }
+}
+
+fn seen(list: &TaskList, file: String) -> TasksSeen {
+    if list.total() == 0 {
+        return TasksSeen::Trouble(Trouble::TaskListEmpty { file });
+    }
+    TasksSeen::List { done: list.done(), total: list.total(), next: list.next().map(in_one_line) }
+}
+
+/// A task as it is named to agent and person.
+fn in_one_line(task: &Task) -> String {
+    const MOST: usize = 200;
+    let number = task.number.as_ref().map(|number| format!("{number} ")).unwrap_or_default();
+    let agent = task.agent.as_ref().map(|agent| format!(" (agent: {agent})")).unwrap_or_default();
+    let text: String = task.text.chars().take(MOST).collect();
+    format!("{number}{text}{agent}")
+}

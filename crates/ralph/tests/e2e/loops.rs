@@ -1,0 +1,81 @@
+//! A session loop with the real client: it is held until the promise is given and the gates pass.
+
+mod background;
+mod claimed;
+mod commands;
+mod failures;
+mod limits;
+mod places;
+mod promises;
+
+use ralph_testkit::{Claude, Script, Turn};
+use serde_json::Value;
+
+use crate::session::{Session, bash, verdicts_of};
+use crate::support::Sandbox;
+
+/// What the person types; the loop's id begins with [`LOOP`].
+const START: &str = "/ralph:ralph-loop \"make the file\" --completion-promise DONE";
+const LOOP: &str = "make-the-file";
+
+const PROMISE: &str = "It is finished.\n\n<promise>DONE</promise>";
+
+const HELD: &str = "held gates_failed";
+const VERIFIED: &str = "verified all_gates_passed";
+
+/// A repo whose one gate wants the file `done`.
+fn unfinished() -> Sandbox {
+    Sandbox::gated("verify:\n  - test -e done\n")
+}
+
+/// The same with the file: only what the agent says is missing.
+fn finished() -> Sandbox {
+    let sandbox = unfinished();
+    sandbox.file("done", "");
+    sandbox
+}
+
+fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> Session<'a> {
+    Session::new(claude, sandbox).with_our_plugin()
+}
+
+/// An error that the client does not try again: its turn ends, and the loop does not.
+fn refused() -> Turn {
+    Turn::api_error(403, "permission_error", "nope")
+}
+
+/// The verdicts with the attempt of each.
+fn attempts(sandbox: &Sandbox) -> Vec<u64> {
+    let judged = sandbox.events_named("judged");
+    judged.iter().map(|event| event["attempt"].as_u64().expect("a number")).collect()
+}
+
+/// How the one loop stands, by `ralph status --json`.
+fn standing(sandbox: &Sandbox) -> Value {
+    sandbox.state()["status"].clone()
+}
+
+#[test]
+fn a_loop_ends_only_with_the_promise_and_green_gates() {
+    let Some(claude) = Claude::for_test("a_loop_ends_only_with_the_promise_and_green_gates") else { return };
+    let sandbox = unfinished();
+    let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
+            Turn::say("I looked around.")
+                .expecting("ralph holds this session until the task is shown to be done"),
+            Turn::say(PROMISE)
+                .expecting("Not done yet (iteration 1): gate `test -e done` failed")
+                .expecting("ralph holds this session for the task: make the file")
+                .expecting_not("false promise"),
+            bash("touch done").expecting("Not done yet (iteration 2)").expecting("false promise"),
+            Turn::say("Now it is there.\n\n<promise>DONE</promise>"),
+        ]));
+    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, HELD, VERIFIED], "{seen}");
+    assert_eq!(attempts(&sandbox), [1, 2, 3]);
+    let false_promises: Vec<Value> =
+        sandbox.events_named("judged").iter().map(|event| event["false_promise"].clone()).collect();
+    assert_eq!(false_promises, [Value::Null, true.into(), Value::Null], "{seen}");
+    assert!(seen.person_saw(&["UserPromptExpansion says", "make the file"]), "{seen}");
+    assert!(seen.person_saw(&["Stop says", "test -e done"]), "{seen}");
+    assert!(seen.person_saw(&["Loop done, verified"]), "{seen}");
+    assert!(!sandbox.exists(".claude/ralph-loop.local.md"), "the file of a loop that is over");
+}
