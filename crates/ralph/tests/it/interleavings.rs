@@ -128,15 +128,15 @@ impl Play {
         self.before_stop(who, stop);
         let session = self.model.name(who);
         let should_run = self.model.runs_gate(&session, stop);
-        self.world.slow(true);
+        self.world.slow_down();
         let mut hook = self.world.begins(who, Event::Stop(stop), &session);
         if !self.world.gate_runs(&mut hook) {
-            self.world.slow(false);
+            self.world.speed_up();
             self.tell("   (the gate is not run for it)");
             return self.stop_ends(who, stop, hook);
         }
         if !should_run {
-            self.world.slow(false);
+            self.world.speed_up();
             hook.wait().expect("an end");
             return Err("the gate is run for a stop that is not judged".into());
         }
@@ -158,7 +158,7 @@ impl Play {
     fn kill(&mut self, session: &str, mut hook: Child) -> Result<(), String> {
         hook.kill().expect("a child of ours");
         hook.wait().expect("an end");
-        self.world.slow(false);
+        self.world.speed_up();
         self.model.killed(session);
         compare_states(&mut self.model, &self.world.look())
     }
@@ -177,12 +177,12 @@ impl Play {
         let between = self.plain(plain);
         let goes_on = self.model.loops[of].is_running();
         if goes_on || between.is_err() {
-            self.world.slow(false);
+            self.world.speed_up();
         }
         let said = Said::of("Stop", hook);
         between?;
         if !goes_on {
-            self.world.slow(false);
+            self.world.speed_up();
         }
         let seen = self.world.look();
         let expected = self.model.slow_stop_ends(of, session, who, stop);

@@ -17,6 +17,7 @@ const LOOP_FILE: &str = ".claude/ralph-loop.local.md";
 pub(super) struct World {
     sandbox: Sandbox,
     edits: u32,
+    slow_stops: u32,
     /// The ids of the loops in the order in which they began.
     ids: Vec<String>,
 }
@@ -62,11 +63,15 @@ impl Choices for Seen<'_> {
 
 impl World {
     pub(super) fn new(gated: bool) -> Self {
-        let mut world = Self { sandbox: Sandbox::new(), edits: 0, ids: Vec::new() };
+        let mut world = Self { sandbox: Sandbox::new(), edits: 0, slow_stops: 0, ids: Vec::new() };
         if gated {
             let (slow, started) = (world.outside("slow"), world.outside("started"));
-            // It says that it runs, waits for as long as it is told to, and looks at its colour.
-            let gate = format!("while test -e {slow}; do touch {started}; sleep 0.02; done; test -e green");
+            // It says that it runs, waits for as long as its own number stands there, and looks at its colour. One whose
+            // hook was killed does not take the next one's wait for its own.
+            let gate = format!(
+                "n=; test -e {slow} && read n < {slow}; while test -n \"$n\" && read m 2> /dev/null < {slow} \
+                 && test \"$m\" = \"$n\"; do touch {started}-$n; sleep 0.02; done; test -e green"
+            );
             world.sandbox.file("ralph.yaml", &format!("verify:\n  - {}\n", json!(gate)));
             world.sandbox.trust();
         }
@@ -196,21 +201,25 @@ impl World {
         Said { reply, text: ran.stdout }
     }
 
-    /// From now on the gate waits, or it does not.
-    pub(super) fn slow(&self, is_slow: bool) {
-        let _not_there = fs::remove_file(self.outside("started"));
-        if is_slow {
-            fs::write(self.outside("slow"), "").expect("a file");
-        } else {
-            fs::remove_file(self.outside("slow")).expect("a file of ours");
-        }
+    /// From now on the gate waits.
+    pub(super) fn slow_down(&mut self) {
+        self.slow_stops += 1;
+        // In one go: a gate that saw half of it would not wait.
+        let aside = self.outside("slow-next");
+        fs::write(&aside, format!("{}\n", self.slow_stops)).expect("a file");
+        fs::rename(aside, self.outside("slow")).expect("a file of ours");
+    }
+
+    /// The gate goes on, and does not wait from now on.
+    pub(super) fn speed_up(&self) {
+        fs::remove_file(self.outside("slow")).expect("a file of ours");
     }
 
     /// Whether the gate runs for this hook; it does not where the hook ends without it.
     pub(super) fn gate_runs(&self, hook: &mut Child) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            if fs::exists(self.outside("started")).expect("a folder") {
+            if fs::exists(self.outside(&format!("started-{}", self.slow_stops))).expect("a folder") {
                 return true;
             }
             if hook.try_wait().expect("a child").is_some() {
