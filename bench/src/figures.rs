@@ -7,18 +7,19 @@ use crate::build::Programs;
 use crate::contest::{Contestant, Rounds, times};
 use crate::report::{Figure, Limit, megabytes, millions, milliseconds};
 use crate::scene::{Event, Scene, stop};
-use crate::{instructions, memory};
+use crate::{driver, instructions, memory};
 
 type Measure = fn(&Programs, &Rounds) -> io::Result<Vec<Figure>>;
 
 /// By the word that chooses one.
-pub(crate) const ALL: [(&str, Measure); 7] = [
+pub(crate) const ALL: [(&str, Measure); 8] = [
     ("start", start),
     ("judged", judged),
     ("transcript", transcript),
     ("fingerprint", fingerprint),
     ("parallel", parallel),
     ("flood", flood),
+    ("driver", driver::driver),
     ("size", size),
 ];
 

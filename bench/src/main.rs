@@ -7,6 +7,7 @@
 
 mod build;
 mod contest;
+mod driver;
 mod figures;
 mod instructions;
 mod memory;

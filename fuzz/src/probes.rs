@@ -24,15 +24,16 @@ use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::secrets::Secrets;
 use ralph_core::state::State;
 use ralph_core::state_file::Exported;
+use ralph_core::stream::{AgentEvent, Dialect, StreamReader, is_session_id};
 use ralph_core::task_list::TaskList;
 use ralph_core::wire::{HookReply, claude};
-use ralph_core::{agent_report, completion_marker as marker, duration, feedback, preset};
+use ralph_core::{agent_profile, agent_report, completion_marker as marker, duration, feedback, preset};
 use serde_json::Value;
 
 pub type Probe = fn(&[u8]);
 
 /// Every probe under the name of its target.
-pub const ALL: [(&str, Probe); 10] = [
+pub const ALL: [(&str, Probe); 11] = [
     ("hook_payload", hook_payload),
     ("config", config),
     ("user_config", user_config),
@@ -43,6 +44,7 @@ pub const ALL: [(&str, Probe); 10] = [
     ("foreign_text", foreign_text_target),
     ("state_file", state_file),
     ("loop_file", loop_file),
+    ("stream", stream),
 ];
 
 /// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
@@ -103,6 +105,11 @@ pub fn config(bytes: &[u8]) {
             assert!(config.gates[..at].iter().all(|other| other.name != gate.name), "two of one name");
             let _shown = (gate.definition(), duration::show(gate.timeout));
         }
+        for agent in &config.agents {
+            assert!(agent.max_iterations > 0 && agent.environment.is_empty());
+            assert_eq!(agent_profile::find(&agent.name, &config.agents).as_ref(), Ok(agent));
+            assert!(agent_profile::built_in().iter().all(|row| row.name != agent.name), "a built-in one");
+        }
         let _held = config.guard.holds_agent("plugin:check");
         assert_ne!(config.budget.attempts, Some(Attempts::AtMost(0)));
         assert_ne!(config.budget.errors, Some(0));
@@ -116,6 +123,14 @@ pub fn user_config(bytes: &[u8]) {
             assert_ne!(file.budget.attempts, Some(Attempts::AtMost(0)));
             assert_ne!(file.budget.errors, Some(0));
             let _shown = file.gate_timeout.map(duration::show);
+            for agent in &file.agents {
+                assert!(agent.max_iterations > 0 && !agent.program.trim().is_empty());
+                assert_eq!(agent_profile::find(&agent.name, &file.agents).as_ref(), Ok(agent));
+                assert!(
+                    agent.environment.iter().all(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
+                );
+            }
+            assert!(file.allow.iter().all(|rule| !rule.starts_with('-')));
         }
         Err(problem) => assert!(problem.line >= 1 && problem.column >= 1),
     }
@@ -244,6 +259,38 @@ pub fn loop_file(bytes: &[u8]) {
     assert_ne!(found.completion_promise.as_deref(), Some(""));
 }
 
+/// Any output is read in every dialect, and wherever it is cut; what is shown of it is short, and no terminal obeys it.
+pub fn stream(bytes: &[u8]) {
+    for dialect in Dialect::ALL {
+        let (mut whole, mut events) = (StreamReader::new(dialect), Vec::new());
+        whole.feed(bytes, &mut |event| events.push(event));
+        let summary = whole.end(&mut |event| events.push(event));
+        let size = 1 + bytes.first().map_or(0, |byte| usize::from(*byte) % 16);
+        let mut pieces = StreamReader::new(dialect);
+        for piece in bytes.chunks(size) {
+            pieces.feed(piece, &mut |_| {});
+        }
+        assert_eq!(pieces.end(&mut |_| {}), summary);
+        assert_eq!(summary.bytes, bytes.len() as u64);
+        assert!(summary.session.as_ref().is_none_or(|id| is_session_id(id.as_str())));
+        assert!(summary.last_words.chars().count() <= 2_000);
+        let unknown = events.iter().filter(|event| **event == AgentEvent::Unknown).count();
+        assert_eq!(summary.unknown, unknown as u64);
+        for event in events {
+            let text = match event {
+                AgentEvent::Said { text } => text,
+                AgentEvent::UsedTool { name, about } | AgentEvent::Denied { tool: name, about } => {
+                    name + &about
+                }
+                AgentEvent::Retry { why, .. } | AgentEvent::LimitReached { why, .. } => why,
+                AgentEvent::Result(result) => result.text,
+                AgentEvent::Session { .. } | AgentEvent::Unknown => continue,
+            };
+            assert!(text.chars().count() <= 2_000 && !foreign_text::deceives(&text), "{text:?}");
+        }
+    }
+}
+
 fn missing_marker() -> Evidence {
     Evidence::Markers { missing: vec!["A_FINISH".into()] }
 }
@@ -263,12 +310,13 @@ fn facts(export: ExportSeen) -> Facts {
         session: None,
         task,
         layout: Layout::Ideal,
-        preset: "check",
+        preset: &ralph_core::preset::CHECK,
         limits,
         definition: Digest::of(""),
         standing: Standing::Accepted,
         checks: Checks::Markers,
         export,
+        head: None,
         session_stop: None,
         evidence: None,
     }

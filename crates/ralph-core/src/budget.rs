@@ -8,6 +8,7 @@ use crate::config::problem::{Place, Problem};
 use crate::config::raw::{RawBudget, Scalar, Spanned};
 use crate::duration;
 use crate::layout::Clocks;
+use crate::money::Micros;
 use crate::preset::Preset;
 
 /// How many attempts: a number, or spelled out that there is none.
@@ -58,6 +59,7 @@ pub struct Budget {
     pub clock: Option<Option<Duration>>,
     pub stale_after: Option<Option<Duration>>,
     pub agent_calls: Option<Option<u32>>,
+    pub cost: Option<Option<Micros>>,
 }
 
 impl Budget {
@@ -72,6 +74,7 @@ impl Budget {
             clock: raw.clock.as_ref().map(|scalar| clock(scalar, place)).transpose()?,
             stale_after: raw.stale_after.as_ref().map(|scalar| clock(scalar, place)).transpose()?,
             agent_calls: None,
+            cost: None,
         })
     }
 }
@@ -166,9 +169,15 @@ pub struct Limits {
     /// Calls of other agents, whatever their role.
     #[serde(default = "not_looked_at")]
     pub agent_calls: Sourced<Option<u32>>,
+    #[serde(default = "no_price")]
+    pub cost: Sourced<Option<Micros>>,
 }
 
 fn not_looked_at() -> Sourced<Option<u32>> {
+    Sourced::default(None)
+}
+
+fn no_price() -> Sourced<Option<Micros>> {
     Sourced::default(None)
 }
 
@@ -185,6 +194,7 @@ impl Limits {
             stale_after: Sourced::default(clocks.stale_after),
             no_progress: Sourced::default(preset.no_progress),
             agent_calls: Sourced::default(preset.agent_calls),
+            cost: Sourced::default(None),
         }
     }
 
@@ -200,6 +210,7 @@ impl Limits {
             clock: self.clock.over(budget.clock, origin),
             stale_after: self.stale_after.over(budget.stale_after, origin),
             agent_calls: self.agent_calls.over(budget.agent_calls, origin),
+            cost: self.cost.over(budget.cost, origin),
         }
     }
 }

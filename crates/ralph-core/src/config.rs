@@ -8,6 +8,7 @@ use std::time::Duration;
 use globset::{Glob, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::agent_profile::Profile;
 use crate::budget::Budget;
 use crate::duration;
 use crate::foreign_text;
@@ -16,12 +17,15 @@ use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::id::GateName;
 use crate::layout::Layout;
 
+mod agents;
 pub mod problem;
 pub mod raw;
+pub mod reports;
 pub mod user;
 
 pub use problem::Problem;
 use raw::{RawConfig, RawGate, Spanned};
+pub use reports::Reports;
 
 /// A config larger than this is refused before it is parsed.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
@@ -36,6 +40,10 @@ pub struct Config {
     pub guard: Guard,
     /// Only what this file sets; the preset and the person's own config fill the rest.
     pub budget: Budget,
+    /// What the driver may run besides the agents that it knows.
+    pub agents: Vec<Profile>,
+    /// Where reports go, where this file says so.
+    pub reports: Option<Reports>,
 }
 
 /// Values that the file does not have to give; they come from the person's config, a variable or a flag.
@@ -52,7 +60,9 @@ impl Default for Defaults {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { enabled: true, gates: Vec::new(), guard: Guard::default(), budget: Budget::default() }
+        let (gates, agents) = (Vec::new(), Vec::new());
+        let (guard, budget) = (Guard::default(), Budget::default());
+        Self { enabled: true, gates, guard, budget, agents, reports: None }
     }
 }
 
@@ -76,7 +86,9 @@ impl Config {
             None => Guard::default(),
         };
         let budget = raw.budget.map(Budget::from_raw).transpose()?.unwrap_or_default();
-        Ok(Self { enabled: raw.enabled.unwrap_or(true), gates, guard, budget })
+        let agents = agents::of_repo(raw.agents.unwrap_or_default())?;
+        let reports = raw.reports.map(Reports::from_raw).transpose()?;
+        Ok(Self { enabled: raw.enabled.unwrap_or(true), gates, guard, budget, agents, reports })
     }
 
     /// The gates that hold somebody.

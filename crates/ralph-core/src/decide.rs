@@ -11,7 +11,7 @@ use crate::gate::{Answer, GateReport, Outcome};
 use crate::id::{Digest, GateName, TreeHash};
 use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause};
 use crate::promise::PromiseSeen;
-use crate::state::{State, Status};
+use crate::state::{State, Status, seconds_between};
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// What came of one step.
@@ -105,11 +105,12 @@ impl Stop<'_> {
             session: facts.session.clone(),
             task: facts.task.clone(),
             layout: facts.layout,
-            preset: facts.preset.to_owned(),
+            preset: facts.preset.name.to_owned(),
             definition: facts.definition.clone(),
             limits: facts.limits.clone(),
             goal: None,
             prompt: facts.session_stop.as_ref().and_then(|stop| stop.prompt.clone()),
+            drive: None,
         });
         if let ExportFile::Foreign(found) = &facts.export.file
             && found.task == facts.task
@@ -271,6 +272,14 @@ impl Stop<'_> {
         let judgement = self.judgement(Verdict::Held, reason.clone(), None, tree, failures);
         let attempt = judgement.attempt;
         let limit = self.limit_hit_by(attempt).or_else(|| self.no_progress(&judgement));
+        if let Some(LimitHit::NoProgress { .. }) = limit
+            && self.facts.preset.changes_strategy
+            && !self.state.drive.strategy_changed
+        {
+            self.remember(Event::Judged(judgement));
+            self.remember(Event::StrategyChanged);
+            return Decision::Hold { attempt: Some(attempt), reason };
+        }
         if let Some(limit) = limit.or_else(|| self.client_cap(&judgement)) {
             let verdict = self.verdict_at_limit(limit);
             let judgement = Judgement { verdict, limit: Some(limit), ..judgement };
@@ -312,6 +321,7 @@ impl Stop<'_> {
             limit,
             tree: tree.cloned(),
             failures,
+            head: self.facts.head.clone(),
             tool_call: stop.and_then(|stop| stop.tool_call.clone()),
             false_promise: promised && !matches!(verdict, Verdict::Verified | Verdict::Claimed),
         }
@@ -319,18 +329,29 @@ impl Stop<'_> {
 
     fn limit_hit_by(&self, attempt: u32) -> Option<LimitHit> {
         let limits = &self.facts.limits;
-        if let Attempts::AtMost(most) = limits.attempts.value
-            && attempt >= self.state.granted(most)
-        {
-            return Some(LimitHit::Attempts { most: self.state.granted(most) });
+        // An iteration of which nothing could be told was no attempt, but it was run.
+        if let Some(limit) = self.attempts_used_up(attempt.max(self.state.drive.iterations)) {
+            return Some(limit);
         }
         if let Some(most) = limits.agent_calls.value
             && self.state.agent_calls() >= self.state.granted(most)
         {
             return Some(LimitHit::AgentCalls { most: self.state.granted(most) });
         }
-        let (after, started) = (limits.clock.value?, self.state.started_at?);
-        (seconds_between(started, self.facts.now) > after.as_secs()).then_some(LimitHit::Clock { after })
+        if let Some(most) = limits.cost.value
+            && self.state.drive.cost >= most
+        {
+            return Some(LimitHit::Cost { most });
+        }
+        let after = limits.clock.value?;
+        let over = self.state.seconds_at_work(self.facts.now) > after.as_secs();
+        over.then_some(LimitHit::Clock { after })
+    }
+
+    fn attempts_used_up(&self, used: u32) -> Option<LimitHit> {
+        let Attempts::AtMost(most) = self.facts.limits.attempts.value else { return None };
+        let most = self.state.granted(most);
+        (used >= most).then_some(LimitHit::Attempts { most })
     }
 
     /// The same stop once too often: nothing was done in between.
@@ -372,19 +393,15 @@ impl Stop<'_> {
         let in_a_row = self.state.errors.saturating_add(1);
         let attempt = self.state.attempts;
         let reason = Reason::CannotTell { trouble: trouble.clone() };
-        if in_a_row >= self.facts.limits.errors.value {
+        let too_many = (in_a_row >= self.facts.limits.errors.value).then_some(LimitHit::Errors { in_a_row });
+        if let Some(limit) = too_many.or_else(|| self.attempts_used_up(self.state.drive.iterations)) {
             let verdict = Verdict::Paused;
             self.remember(Event::CannotTell { trouble, in_a_row, verdict });
-            return Decision::LetGo { verdict, attempt, reason, limit: Some(LimitHit::Errors { in_a_row }) };
+            return Decision::LetGo { verdict, attempt, reason, limit: Some(limit) };
         }
         self.remember(Event::CannotTell { trouble, in_a_row, verdict: Verdict::Held });
         Decision::Hold { attempt: None, reason }
     }
-}
-
-fn seconds_between(from: Timestamp, to: Timestamp) -> u64 {
-    // A clock that was put back gives no negative length.
-    u64::try_from(to.as_second() - from.as_second()).unwrap_or(0)
 }
 
 fn failing(reports: &[GateReport]) -> impl Iterator<Item = &GateReport> {

@@ -3,7 +3,7 @@
 //! Each ecosystem is one function from the project's files to proposals; what a wrapper such as Make offers counts only
 //! where nothing more direct was found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ pub enum Kind {
     Lint,
     Types,
     Test,
+    Security,
 }
 
 /// A gate that the project could have.
@@ -22,21 +23,28 @@ pub struct Proposal {
     pub kind: Kind,
     pub name: String,
     pub run: String,
-    /// The file that speaks for it.
+    /// What speaks for it: a file, or that the tool is installed.
     pub because: String,
+    /// Where the usual time would not do, as it is written in the config.
+    pub timeout: Option<&'static str>,
 }
 
 impl Proposal {
     fn new(kind: Kind, name: &str, run: impl Into<String>, because: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), run: run.into(), because: because.into() }
+        Self { kind, name: name.into(), run: run.into(), because: because.into(), timeout: None }
     }
 }
 
-/// The files at the root of a project: names with their text where it was read, and names of folders with a `/`.
+/// The files at the root of a project: names with their text where it was read, and names of folders with a `/`. And
+/// which of the programs in [`PROGRAMS`] are installed.
 #[derive(Clone, Debug, Default)]
 pub struct Project {
     files: BTreeMap<String, String>,
+    programs: BTreeSet<String>,
 }
+
+/// Programs that speak for a gate by being installed.
+pub const PROGRAMS: [&str; 1] = ["semgrep"];
 
 /// Files whose text is looked into; of others the name is enough.
 pub const READ: [&str; 13] = [
@@ -57,7 +65,12 @@ pub const READ: [&str; 13] = [
 
 impl Project {
     pub fn new(files: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { files: files.into_iter().collect() }
+        Self { files: files.into_iter().collect(), programs: BTreeSet::new() }
+    }
+
+    #[must_use]
+    pub fn with_programs(self, programs: impl IntoIterator<Item = String>) -> Self {
+        Self { programs: programs.into_iter().collect(), ..self }
     }
 
     fn has(&self, name: &str) -> bool {
@@ -87,6 +100,10 @@ pub fn propose(project: &Project) -> Vec<Proposal> {
             .filter(|new| !found.iter().any(|old| old.kind == new.kind))
             .collect();
         found.extend(more);
+    }
+    // No finding says nothing about whether the work is done: a scan alone verifies nothing.
+    if !found.is_empty() {
+        found.extend(security_scan(project));
     }
     found.sort_by_key(|proposal| proposal.kind);
     let mut seen: Vec<String> = Vec::new();
@@ -325,6 +342,16 @@ fn just(project: &Project) -> Vec<Proposal> {
         })
     };
     wrapped(has_recipe, "just", file)
+}
+
+/// Findings of the two highest classes fail it, which semgrep says by exit code 1. By any other but 0 it says that it did
+/// not get to scanning: above all, that its rules could not be fetched. That is no failure of the work, so it becomes the
+/// shell's word for a command that could not be run. Without a network semgrep needs almost two minutes to give up.
+fn security_scan(project: &Project) -> Option<Proposal> {
+    const RUN: &str = "semgrep scan --config auto --error --severity ERROR --severity WARNING \
+                       || exit $(($? == 1 ? 1 : 127))";
+    let scan = Proposal::new(Kind::Security, "security", RUN, "semgrep is installed");
+    project.programs.contains("semgrep").then_some(Proposal { timeout: Some("10m"), ..scan })
 }
 
 fn wrapped(has: impl Fn(&str) -> bool, program: &str, file: &str) -> Vec<Proposal> {

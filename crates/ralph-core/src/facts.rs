@@ -8,6 +8,7 @@ use crate::gate::{Answer, Gate, GateReport};
 use crate::id::{Digest, SessionId, TreeHash};
 use crate::layout::Layout;
 use crate::ledger::event::{FailureMark, Subject};
+use crate::preset::Preset;
 use crate::promise::PromiseSeen;
 use crate::state_file::Exported;
 use crate::verdict::Trouble;
@@ -22,13 +23,15 @@ pub struct Facts {
     pub session: Option<SessionId>,
     pub task: Option<String>,
     pub layout: Layout,
-    pub preset: &'static str,
+    pub preset: &'static Preset,
     pub limits: Limits,
     /// The accepted definition in force.
     pub definition: Digest,
     pub standing: Standing,
     pub checks: Checks,
     pub export: ExportSeen,
+    /// The commit that the tree stands on, where the driver looked.
+    pub head: Option<String>,
     /// What is known of a stop of the session itself; none where a sub-agent stops.
     pub session_stop: Option<SessionStop>,
     /// What the checks showed; not looked at yet where it is none.

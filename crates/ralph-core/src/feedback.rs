@@ -75,6 +75,9 @@ pub fn headline(facts: &Facts, decision: &Decision) -> Option<String> {
         (_, Some(LimitHit::AgentCalls { most })) => {
             format!("{most} agent calls are used up; let go UNVERIFIED. Unresolved: {}", sentence(reason))
         }
+        (_, Some(LimitHit::Cost { most })) => {
+            format!("the budget of {most} is used up; let go UNVERIFIED. Unresolved: {}", sentence(reason))
+        }
         (_, Some(LimitHit::ClientCap { cap })) => {
             format!(
                 "The client lets no hook hold it more than {cap} times in a row; let go UNVERIFIED before that. \
@@ -111,6 +114,14 @@ pub fn cut_off(name: &str, how: &str) -> Notice {
         "ralph: {line}. Do not report it as done. `ralph verify` runs the gates now; it has no deadline."
     );
     Notice { person: format!("ralph: {line}."), agent: Some(agent) }
+}
+
+/// What is told in the place of a hook that was ended after its verdict.
+pub fn verified_unheard(name: &str) -> Notice {
+    let person = format!(
+        "ralph: the gates for `{name}` passed and its work is verified; what ran them was killed after that."
+    );
+    Notice { person, agent: None }
 }
 
 fn phrase_failed(facts: &Facts, attempt: u32) -> String {
@@ -209,7 +220,7 @@ fn opening(facts: &Facts, attempt: Option<u32>) -> String {
     }
 }
 
-fn gate_block(report: &GateReport) -> String {
+pub(crate) fn gate_block(report: &GateReport) -> String {
     let advisory = if report.advisory { " (advisory, does not hold)" } else { "" };
     let mut text = format!(
         "Gate `{}`{advisory} {} after {}.\nCommand: {}",
@@ -229,7 +240,7 @@ fn gate_block(report: &GateReport) -> String {
     text
 }
 
-fn changed_by_gates(seen: &GatesSeen) -> Option<String> {
+pub(crate) fn changed_by_gates(seen: &GatesSeen) -> Option<String> {
     let mut lines: Vec<String> = seen
         .reports
         .iter()
@@ -246,7 +257,7 @@ fn changed_by_gates(seen: &GatesSeen) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn since_last_time(before: &State, seen: &GatesSeen) -> Option<String> {
+pub(crate) fn since_last_time(before: &State, seen: &GatesSeen) -> Option<String> {
     let last = before.last.as_ref().filter(|last| last.verdict == Verdict::Held)?;
     if last.failures.is_empty() {
         return None;
@@ -278,7 +289,7 @@ fn is_in(report: &GateReport, marks: &[FailureMark]) -> bool {
     marks.iter().any(|mark| mark.gate == report.gate && mark.text == text)
 }
 
-fn changed_definition(difference: &str) -> String {
+pub(crate) fn changed_definition(difference: &str) -> String {
     format!(
         "The gate definition in the repo is not the accepted one, which stays in force. The difference:\n\
          <untrusted-output>\n{difference}\n</untrusted-output>\n\

@@ -164,6 +164,8 @@ words! {
     client_cap,
     cancelled_at,
     no_active_loop,
+    report_written,
+    report_lost,
 
     // Answers to whoever starts or opens a session
     loop_already_runs,

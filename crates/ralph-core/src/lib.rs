@@ -16,10 +16,15 @@
 //! - [`completion_marker`], [`state_file`], [`loop_file`]: claims and state of other layouts and of the official plugin
 //! - [`foreign_text`], [`secrets`], [`excerpt`], [`feedback`]: what the agent and the person are told
 //! - [`lang`], [`banner`], [`loop_error`], [`telling`]: what a person reads about a loop, in four languages
-//! - [`goal`], [`transcript`]: what a session's loop is for, and whether a tool was called
+//! - [`goal`], [`transcript`]: what a session's loop is for, and whether a tool was called; [`note`]: what is noted about it
+//! - [`drive`]: what a driven loop does next; [`agent_profile`], [`driver_prompt`]: how it calls a headless agent, and
+//!   what it asks of it
+//! - [`stream`]: what that agent prints, as events; [`money`]: what it costs
 //! - [`ledger`], [`state`], [`facts`], [`verdict`]: what we remember, what is, what was seen, how it ends
+//! - [`loop_report`]: what came of a loop, for people and scripts
 //! - [`decide`](mod@decide): may it stop now? [`life`]: what else happens to a loop
 
+pub mod agent_profile;
 pub mod agent_report;
 pub mod banner;
 pub mod budget;
@@ -28,6 +33,8 @@ pub mod config;
 pub mod control_word;
 pub mod decide;
 pub mod detect;
+pub mod drive;
+pub mod driver_prompt;
 pub mod duration;
 pub mod excerpt;
 pub mod facts;
@@ -42,6 +49,9 @@ pub mod ledger;
 pub mod life;
 pub mod loop_error;
 pub mod loop_file;
+pub mod loop_report;
+pub mod money;
+pub mod note;
 pub mod preset;
 pub mod promise;
 mod prose;
@@ -49,6 +59,7 @@ pub mod secrets;
 pub mod start_request;
 pub mod state;
 pub mod state_file;
+pub mod stream;
 pub mod task_list;
 pub mod telling;
 pub mod transcript;

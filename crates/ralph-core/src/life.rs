@@ -6,6 +6,7 @@
 use crate::agent_report::AgentReport;
 use crate::id::{AgentId, SessionId};
 use crate::ledger::event::{CancelCause, Event, PauseCause, TypedError};
+use crate::note::{MOST_NOTES, NoteValue};
 use crate::state::{State, Status};
 use crate::verdict::LimitHit;
 
@@ -29,6 +30,16 @@ pub enum Happening {
     Error(TypedError),
     /// The session went away and is back, or goes on under another id.
     CarriedOn(Carrier),
+    Note {
+        key: String,
+        value: NoteValue,
+    },
+    /// One more under that key.
+    Count {
+        key: String,
+    },
+    /// It ends if it has not, and its session has nothing to do with it any more.
+    Forget,
 }
 
 /// The session that carries a loop, and the process of its client.
@@ -68,6 +79,13 @@ pub fn happen(state: &State, happening: &Happening) -> Vec<Event> {
         }
         Happening::Error(error) => err(state, error),
         Happening::CarriedOn(carrier) => carry_on(state, carrier),
+        Happening::Note { key, value } => note(state, key, value.clone()),
+        Happening::Count { key } => {
+            let first = NoteValue::Number(1.into());
+            let count = state.notes.get(key).map_or(Some(first), NoteValue::one_more);
+            count.map_or_else(Vec::new, |count| note(state, key, count))
+        }
+        Happening::Forget => forget(state),
     }
 }
 
@@ -106,6 +124,19 @@ fn resume(state: &State, by: Option<&Carrier>) -> Vec<Event> {
     );
     let bound = by.filter(|carrier| !carrier.carries(state));
     bound.map(Carrier::event).into_iter().chain([Event::Resumed { renewed }]).collect()
+}
+
+/// What is over is not added to, and nobody reads a thousand notes.
+fn note(state: &State, key: &str, value: NoteValue) -> Vec<Event> {
+    let is_open = matches!(state.status, Status::Running | Status::Paused);
+    let has_room = state.notes.contains_key(key) || state.notes.len() < MOST_NOTES;
+    events_unless(!is_open || !has_room, Event::Noted { key: key.to_owned(), value })
+}
+
+fn forget(state: &State) -> Vec<Event> {
+    let mut events = happen(state, &Happening::Cancel(CancelCause::Command));
+    events.extend(events_unless(state.session.is_none(), Event::Unbound));
+    events
 }
 
 /// First and second: remembered. One too many in a row: it waits for a person.
@@ -171,6 +202,7 @@ mod tests {
                 limits: Limits::new(&preset::TASKS, Clocks { stale_after: None, clock: None }),
                 goal: Some(goal),
                 prompt: None,
+                drive: None,
             },
         );
         state
@@ -282,8 +314,66 @@ mod tests {
             Happening::CarriedOn(carrier("s2", 1)),
             error("x"),
             finished(),
+            noted("a", "b"),
+            Happening::Count { key: "n".into() },
         ];
         assert_eq!(after(over.clone(), &everything), over);
+    }
+
+    fn noted(key: &str, value: &str) -> Happening {
+        Happening::Note { key: key.into(), value: NoteValue::of(value) }
+    }
+
+    #[test]
+    fn a_note_changes_nothing_but_the_notes() {
+        let count = || Happening::Count { key: "iteration".into() };
+        for before in [started(), after(started(), &[Happening::Pause(PauseCause::Word)])] {
+            let story = [
+                noted("verified_done", "true"),
+                count(),
+                count(),
+                noted("status", "complete"),
+                noted("a", "1"),
+            ];
+            let now = after(before.clone(), &story);
+            let notes: Vec<_> = now.notes.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+            let expected = [
+                ("a", NoteValue::Number(1.into())),
+                ("iteration", NoteValue::Number(2.into())),
+                ("status", NoteValue::Text("complete".into())),
+                ("verified_done", NoteValue::Bool(true)),
+            ];
+            assert_eq!(notes, expected);
+            let rest = State { notes: before.notes.clone(), events: before.events, ..now };
+            assert_eq!(rest, before);
+        }
+    }
+
+    #[test]
+    fn what_is_no_count_is_not_counted_and_notes_have_an_end() {
+        for value in ["abc", "true", "-1", "0.5", "18446744073709551615"] {
+            let before = after(started(), &[noted("n", value)]);
+            assert_eq!(after(before.clone(), &[Happening::Count { key: "n".into() }]), before, "{value}");
+        }
+        let many: Vec<_> = (0..MOST_NOTES + 5).map(|n| noted(&format!("n{n}"), "x")).collect();
+        let full = after(started(), &many);
+        assert_eq!(full.notes.len(), MOST_NOTES);
+        assert_eq!(after(full, &[noted("n0", "y")]).notes["n0"], NoteValue::Text("y".into()));
+    }
+
+    #[test]
+    fn given_up_is_over_with_the_reason_and_forgotten_is_nobodys() {
+        let failed = || Happening::Cancel(CancelCause::Failed { why: "no disk".into() });
+        for before in [started(), after(started(), &[Happening::Pause(PauseCause::Word)])] {
+            let over = after(before, &[failed()]);
+            assert_eq!(over.status, Status::Ended { verdict: Verdict::Failed });
+            assert_eq!((over.given_up.as_deref(), &over.paused), (Some("no disk"), &None));
+            let gone = after(over.clone(), &[Happening::Forget]);
+            assert_eq!((gone.status, &gone.session), (over.status, &None));
+            assert_eq!(after(gone.clone(), &[Happening::Forget]), gone);
+        }
+        let gone = after(started(), &[Happening::Forget]);
+        assert_eq!((gone.status, &gone.session), (Status::Ended { verdict: Verdict::Cancelled }, &None));
     }
 
     fn any_happening() -> impl Strategy<Value = Happening> {
@@ -300,6 +390,10 @@ mod tests {
             Just(finished()),
             Just(error("x")),
             Just(Happening::Cancel(CancelCause::Command)),
+            Just(Happening::Cancel(CancelCause::Failed { why: "x".into() })),
+            Just(noted("a", "b")),
+            Just(Happening::Count { key: "n".into() }),
+            Just(Happening::Forget),
         ]
     }
 

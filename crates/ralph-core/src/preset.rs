@@ -38,6 +38,8 @@ pub struct Preset {
     pub errors: u32,
     /// Equal stops in a row without any change; none: not looked at.
     pub no_progress: Option<u32>,
+    /// Whether another way is tried once before that many are called stuck.
+    pub changes_strategy: bool,
     pub on_exhausted: OnExhausted,
 }
 
@@ -49,6 +51,7 @@ pub const CHECK: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: None,
+    changes_strategy: false,
     on_exhausted: OnExhausted::Release,
 };
 
@@ -60,6 +63,7 @@ pub const SESSION: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: Some(3),
+    changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
 };
 
@@ -71,6 +75,7 @@ pub const TASKS: Preset = Preset {
     agent_calls: Some(100),
     errors: 3,
     no_progress: Some(3),
+    changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
 };
 
@@ -82,6 +87,7 @@ pub const PRE_PR: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: Some(3),
+    changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
 };
 
@@ -93,6 +99,7 @@ pub const POST_PR: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: Some(3),
+    changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
 };
 
@@ -104,6 +111,7 @@ pub const DRIVE: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: Some(3),
+    changes_strategy: true,
     on_exhausted: OnExhausted::Fail,
 };
 

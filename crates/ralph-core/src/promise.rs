@@ -55,7 +55,10 @@ impl From<Promise> for String {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How words stand to a promise.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PromiseSeen {
     Given,
     NearMiss(NearMiss),

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent_report::AgentReport;
 use crate::budget::Limits;
+use crate::drive::Drive;
 use crate::goal::Goal;
 use crate::id::{AgentId, Digest, SessionId, TreeHash};
 use crate::layout::Layout;
 use crate::ledger::event::{
-    Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject, TypedError,
+    CancelCause, Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject, TypedError,
 };
+use crate::note::NoteValue;
 use crate::verdict::{LimitHit, Reason, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,12 @@ pub struct State {
     /// Stops in a row at which nothing could be told.
     pub errors: u32,
     pub started_at: Option<Timestamp>,
+    /// Since when it is paused, while it is.
+    #[serde(default)]
+    pub paused_at: Option<Timestamp>,
+    /// Seconds that it was paused in all: they are not on its clock.
+    #[serde(default)]
+    pub rested: u64,
     pub last_activity: Option<Timestamp>,
     /// How many deletions of the export had been seen when this loop last looked.
     pub deletions_seen: u64,
@@ -86,6 +94,15 @@ pub struct State {
     /// Holds in a row without a tool call between them.
     #[serde(default)]
     pub idle_holds: u32,
+    /// What the driver did, where it drives this loop.
+    #[serde(default)]
+    pub drive: Drive,
+    /// What was noted about it; nothing is decided by it.
+    #[serde(default)]
+    pub notes: BTreeMap<String, NoteValue>,
+    /// Why the person gave it up, where they did.
+    #[serde(default)]
+    pub given_up: Option<String>,
     /// What failed on which tree when it was last judged; kept when the count starts again.
     #[serde(default)]
     pub red: Option<Red>,
@@ -120,6 +137,8 @@ pub struct LastJudgement {
     pub tree: Option<TreeHash>,
     pub failures: Vec<FailureMark>,
     #[serde(default)]
+    pub head: Option<String>,
+    #[serde(default)]
     pub tool_call: Option<String>,
 }
 
@@ -149,9 +168,22 @@ impl State {
 
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         self.events += 1;
+        let was_paused = self.status == Status::Paused;
         self.last_activity = Some(at);
+        self.drive.apply(event);
         match event {
-            Event::Began { subject, session, task, layout, preset, definition, limits, goal, prompt } => {
+            Event::Began {
+                subject,
+                session,
+                task,
+                layout,
+                preset,
+                definition,
+                limits,
+                goal,
+                prompt,
+                drive,
+            } => {
                 self.status = Status::Running;
                 self.subject = Some(subject.clone());
                 self.session.clone_from(session);
@@ -162,6 +194,7 @@ impl State {
                 self.limits = Some(limits.clone());
                 self.goal.clone_from(goal);
                 self.prompt.clone_from(prompt);
+                self.drive.wishes.clone_from(drive);
                 self.start_count(at);
             }
             Event::Bound { session, client } => {
@@ -174,9 +207,13 @@ impl State {
             }
             Event::Paused { why } => self.pause(why),
             Event::Resumed { renewed } => self.resume(*renewed),
-            Event::Cancelled { .. } => {
-                self.status = Status::Ended { verdict: Verdict::Cancelled };
-                self.paused = None;
+            Event::Unbound => {
+                self.session = None;
+                self.client = None;
+            }
+            Event::Cancelled { why } => self.cancel(why),
+            Event::Noted { key, value } => {
+                self.notes.insert(key.clone(), value.clone());
             }
             Event::AgentCalled { agent, .. } => {
                 self.agents.insert(agent.clone());
@@ -185,6 +222,12 @@ impl State {
                 self.last_report = *report;
                 self.forget_errors();
             }
+            Event::StrategyChanged => self.unchanged = 0,
+            Event::IterationBegan { .. }
+            | Event::AgentEnded { .. }
+            | Event::Kept { .. }
+            | Event::WaitsUntil { .. }
+            | Event::Owned { .. } => {}
             Event::Erred { error, in_a_row } => self.err(error, *in_a_row),
             Event::Adopted { iteration, started_at } => {
                 self.attempts = *iteration;
@@ -213,6 +256,26 @@ impl State {
                 }
             }
         }
+        self.rest(was_paused, at);
+    }
+
+    /// Keeps the time that it rests off its clock.
+    fn rest(&mut self, was_paused: bool, at: Timestamp) {
+        match (was_paused, self.status == Status::Paused) {
+            (false, true) => self.paused_at = Some(at),
+            (true, false) => {
+                let since = self.paused_at.take().unwrap_or(at);
+                self.rested += seconds_between(since, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Seconds that it has been at work.
+    pub fn seconds_at_work(&self, now: Timestamp) -> u64 {
+        let Some(started) = self.started_at else { return 0 };
+        let now = self.paused_at.unwrap_or(now);
+        seconds_between(started, now).saturating_sub(self.rested)
     }
 
     fn err(&mut self, error: &TypedError, in_a_row: u32) {
@@ -250,6 +313,18 @@ impl State {
         self.forget_errors();
     }
 
+    fn cancel(&mut self, why: &CancelCause) {
+        let verdict = match why {
+            CancelCause::Failed { why } => {
+                self.given_up = Some(why.clone());
+                Verdict::Failed
+            }
+            CancelCause::Command | CancelCause::FileDeleted | CancelCause::Replaced => Verdict::Cancelled,
+        };
+        self.status = Status::Ended { verdict };
+        self.paused = None;
+    }
+
     fn start_count(&mut self, at: Timestamp) {
         self.attempts = 0;
         self.forget_errors();
@@ -261,7 +336,9 @@ impl State {
         self.promise_asked = false;
         self.excused.clear();
         self.idle_holds = 0;
+        self.drive = Drive { wishes: self.drive.wishes.take(), ..Drive::default() };
         self.started_at = Some(at);
+        (self.paused_at, self.rested) = (None, 0);
         self.unchanged = 0;
         self.last = None;
         self.running = None;
@@ -329,9 +406,15 @@ impl State {
             limit: judgement.limit,
             tree: judgement.tree.clone(),
             failures: judgement.failures.clone(),
+            head: judgement.head.clone(),
             tool_call: judgement.tool_call.clone(),
         });
     }
+}
+
+pub(crate) fn seconds_between(from: Timestamp, to: Timestamp) -> u64 {
+    // A clock that was put back gives no negative length.
+    u64::try_from(to.as_second() - from.as_second()).unwrap_or(0)
 }
 
 impl LastJudgement {
@@ -340,6 +423,7 @@ impl LastJudgement {
         self.tree == now.tree
             && self.failures == now.failures
             && self.reason == now.reason
+            && self.head == now.head
             && self.tool_call == now.tool_call
     }
 }

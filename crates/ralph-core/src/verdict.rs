@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Problem;
 use crate::id::GateName;
 use crate::loop_error::ErrorKind;
+use crate::money::Micros;
 use crate::promise::NearMiss;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -203,6 +204,9 @@ pub enum LimitHit {
     AgentCalls {
         most: u32,
     },
+    Cost {
+        most: Micros,
+    },
     /// The client would soon end the turn by itself, whatever we say.
     ClientCap {
         cap: u32,
@@ -217,6 +221,7 @@ impl LimitHit {
             Self::Errors { .. } => "errors_in_a_row",
             Self::NoProgress { .. } => "no_progress",
             Self::AgentCalls { .. } => "max_agent_calls_reached",
+            Self::Cost { .. } => "max_cost_reached",
             Self::ClientCap { .. } => "client_block_cap",
         }
     }

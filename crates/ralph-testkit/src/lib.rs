@@ -1,16 +1,20 @@
-//! Test tools of ralph. Four ways to be told that we are wrong by something real:
+//! Test tools of ralph. Five ways to be told that we are wrong by something real:
 //!
 //! - [`misbehave`]: the path of a program that hangs, floods, leaks a daemon, kills its parent… one subcommand a
 //!   fault, to be used as a gate command;
 //! - [`ScriptedModel`]: a model that says what a [`Script`] says, and checks what it is told;
 //! - [`Claude`]: the real Claude Code, run hermetically against that model;
+//! - [`AgentClient`]: the real Claude Code, Codex or Gemini CLI, as another program finds and runs it;
 //! - [`OpenSpec`]: the real OpenSpec command, for repos that are made by it.
 //!
 //! Unix only, as the faults are: sessions, process groups, signals.
 
 mod bounded;
 mod npm_install;
+mod real_agent;
 mod real_claude;
+mod real_codex;
+mod real_gemini;
 mod real_openspec;
 mod scripted_model;
 
@@ -22,9 +26,12 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 pub use npm_install::InstallError;
+pub use real_agent::AgentClient;
 pub use real_claude::{CLAUDE_CODE_VERSION, Claude, ClaudeOutput, ClaudeRun, e2e_switched_off};
+pub use real_codex::CODEX_VERSION;
+pub use real_gemini::GEMINI_CLI_VERSION;
 pub use real_openspec::{OPENSPEC_VERSION, OpenSpec};
-pub use scripted_model::{Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
+pub use scripted_model::{Api, Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
 
 /// The path of the `misbehave` binary. Cargo builds it for this crate's own tests only, so it is built here, once a
 /// process, where it is not beside the running test yet.

@@ -99,7 +99,7 @@ impl Package {
             .ok_or_else(|| {
                 let cause = "RALPH_E2E_CACHE, XDG_CACHE_HOME and HOME are not set";
                 InstallError::new(self, "looking for a cache folder", cause)
-                    .hint("set RALPH_E2E_CACHE to a folder with 400 MB to spare, or RALPH_E2E=off")
+                    .hint("set RALPH_E2E_CACHE to a folder with 1 GB to spare, or RALPH_E2E=off")
             })
     }
 
@@ -175,7 +175,7 @@ impl Package {
         let ended = bounded::run((self.start)(program, home.path()).arg("--version"), VERSION_TIMEOUT)
             .map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&ended.stdout);
-        if ended.status.success() && said.split_whitespace().next() == Some(self.version) {
+        if ended.status.success() && said.split_whitespace().any(|word| word == self.version) {
             return Ok(());
         }
         Err(format!("{}, it said: {} {}", ended.status, said.trim(), last_lines(&ended.stderr, 3)))

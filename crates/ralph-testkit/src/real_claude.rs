@@ -21,6 +21,7 @@ use tempfile::TempDir;
 
 use crate::bounded::{self, Words};
 use crate::npm_install::{InstallError, Package};
+use crate::real_agent::PATH;
 use crate::scripted_model::ScriptedModel;
 
 /// The one version the real-client tests speak of.
@@ -36,8 +37,13 @@ pub(crate) const CLAUDE_CODE: Package = Package {
     start: hermetic,
 };
 
-/// Where the programs are that a hermetic run may use.
-pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// With these it speaks to its base URL and to nobody else.
+pub(crate) const QUIET_CLAUDE: [(&str, &str); 4] = [
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+];
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
 const DEFAULT_MAX_TURNS: &str = "40";
 
@@ -53,7 +59,7 @@ pub fn e2e_switched_off() -> bool {
 ///
 /// When it is wanted and cannot be had.
 #[track_caller]
-pub(crate) fn wanted_by<T>(test: &str, installed: fn() -> Result<T, InstallError>) -> Option<T> {
+pub(crate) fn wanted_by<T>(test: &str, installed: impl FnOnce() -> Result<T, InstallError>) -> Option<T> {
     if e2e_switched_off() {
         // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
         writeln!(io::stderr(), "left out, because RALPH_E2E=off: {test}").ok();
@@ -309,10 +315,7 @@ fn hermetic(program: &Path, home: &Path) -> Command {
         .env("HOME", home)
         .env("LANG", "C.UTF-8")
         .env("TERM", "dumb")
-        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-        .env("DISABLE_TELEMETRY", "1")
-        .env("DISABLE_AUTOUPDATER", "1")
-        .env("DISABLE_ERROR_REPORTING", "1");
+        .envs(QUIET_CLAUDE);
     command
 }
 

@@ -5,13 +5,13 @@
 //!
 //! Promises: one pinned version, no telemetry, no question asked, a home directory that the caller names.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use crate::npm_install::{InstallError, Package};
-use crate::real_claude::{PATH, wanted_by};
+use crate::real_agent::{folder_of_node, search_path};
+use crate::real_claude::wanted_by;
 
 /// The one version the tests speak of.
 pub const OPENSPEC_VERSION: &str = "1.13.2";
@@ -72,19 +72,12 @@ impl OpenSpec {
 
 /// Nothing of this machine's in its environment but where its interpreter is.
 fn hermetic(program: &Path, home: &Path) -> Command {
-    let folders = folder_of_node().into_iter().chain(env::split_paths(PATH));
     let mut command = Command::new(program);
     command
         .env_clear()
-        .env("PATH", env::join_paths(folders).expect("folders that came from a PATH"))
+        .env("PATH", search_path(None))
         .env("HOME", home)
         .env("LANG", "C.UTF-8")
         .envs(OpenSpec::QUIET);
     command
-}
-
-/// Node.js need not be where the system's programs are.
-fn folder_of_node() -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).find(|folder| folder.is_absolute() && folder.join("node").is_file())
 }

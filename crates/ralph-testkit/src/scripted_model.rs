@@ -1,12 +1,13 @@
-//! A scripted stand-in for the Anthropic Messages API, in the test's own process, on loopback.
+//! A scripted stand-in for a model's service, in the test's own process, on loopback: Anthropic's Messages API, or as
+//! much of OpenAI's and of Google's as Codex and Gemini CLI use.
 //!
-//! It exists so that the real client can be run without an account, a key or the internet, and so that a test can
+//! It exists so that the real clients can be run without an account, a key or the internet, and so that a test can
 //! say what the model answers *and* what the client must have told it. A turn that was `expecting` a needle and did
 //! not find it is a problem, and so is such a turn that no request ever came for: a scenario cannot pass because
 //! its feedback got lost on the way.
 //!
 //! ```text
-//!  client ──POST /v1/messages──► which lane?  ──► next turn of that lane ──► SSE or JSON
+//!  client ──POST its path──────► which lane?  ──► next turn of that lane ──► SSE or JSON
 //!                                 a match: that lane      │
 //!                                 no tools: "ok"          └─ needles in what came since the model last spoke
 //!                                 else: main                 a miss is a problem, told by `finish`
@@ -33,6 +34,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod api;
 mod http;
 mod stage;
 
@@ -44,6 +46,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+pub use self::api::Api;
 use self::stage::Stage;
 
 /// The most requests one model answers; after that every request gets HTTP 400, and the run has a problem. A loop
@@ -171,6 +174,8 @@ pub struct Turn {
     answer: Answer,
     needles: Vec<Needle>,
     delay: Duration,
+    /// Of an error.
+    headers: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -214,8 +219,20 @@ impl Turn {
         Self::new(Answer::ApiError { status, kind: kind.into(), message: message.into() })
     }
 
+    /// Adds a header to an error, where services say when they can be asked again.
+    ///
+    /// # Panics
+    ///
+    /// When the turn is no error: no other answer has headers of its own.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        assert!(matches!(self.answer, Answer::ApiError { .. }), "only an `api_error` has headers");
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
     fn new(answer: Answer) -> Self {
-        Self { answer, needles: Vec::new(), delay: Duration::ZERO }
+        Self { answer, needles: Vec::new(), delay: Duration::ZERO, headers: Vec::new() }
     }
 
     /// The request must contain `needle` in what came since the model last spoke: prompt, tool results, hook
@@ -244,13 +261,13 @@ impl Turn {
 /// What the model saw, told at the end.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// Every request to `/v1/messages` that was answered, in the order of arrival.
+    /// Every request to the model that was answered, in the order of arrival.
     pub requests: Vec<Request>,
     /// What did not go as scripted, in words.
     pub problems: Vec<String>,
 }
 
-/// One request to `/v1/messages`.
+/// One request to the model.
 #[derive(Debug)]
 pub struct Request {
     /// The lane that served it; `main` for the main conversation, `side` for a request without tools.
@@ -293,18 +310,25 @@ pub struct ScriptedModel {
 /// What the server's threads share.
 #[derive(Debug)]
 struct Shared {
+    api: Api,
     stage: Mutex<Stage>,
     stopped: Mutex<bool>,
     wake: Condvar,
 }
 
 impl ScriptedModel {
-    /// Starts serving `script` on a free port of 127.0.0.1.
+    /// Starts serving `script` on a free port of 127.0.0.1, as the service that Claude Code asks.
     pub fn start(script: Script) -> io::Result<Self> {
+        Self::start_as(Api::Messages, script)
+    }
+
+    /// The same as another service.
+    pub fn start_as(api: Api, script: Script) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            stage: Mutex::new(Stage::new(script)),
+            api,
+            stage: Mutex::new(Stage::new(api, script)),
             stopped: Mutex::new(false),
             wake: Condvar::new(),
         });
@@ -315,13 +339,18 @@ impl ScriptedModel {
         Ok(Self { address, shared, acceptor: Some(acceptor) })
     }
 
-    /// The value for `ANTHROPIC_BASE_URL`.
+    /// What a client is told instead of its service's address.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How many requests it has answered so far.
+    pub fn requests(&self) -> usize {
+        lock(&self.shared.stage).requests()
     }
 
     /// Stops the server and tells what it saw.

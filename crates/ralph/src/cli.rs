@@ -4,15 +4,19 @@ mod cancel;
 mod completions;
 mod context;
 mod demo;
+mod diff;
 mod doctor;
 mod init;
 mod log;
+mod loop_command;
 mod man;
 mod pause;
+mod report;
 mod reset;
 mod resume;
 mod schema;
 mod start;
+mod state;
 mod status;
 mod trust;
 mod verify;
@@ -52,8 +56,16 @@ enum Command {
     Status(status::Arguments),
     /// Show what was: every event of a loop
     Log(log::Arguments),
+    /// Run a headless agent again and again until the gates pass
+    Loop(loop_command::Arguments),
+    /// Show what came of a loop; or write a report of work that no loop did
+    Report(report::Arguments),
+    /// Show what an iteration of a driven loop changed
+    Diff(diff::Arguments),
     /// Start a loop: the session that carries it is held until the task is shown to be done
     Start(start::Arguments),
+    /// Keep the state of a session's loop, for scripts that do so by hand
+    State(state::Arguments),
     /// Pause a loop: it holds nobody until it is resumed
     Pause(pause::Arguments),
     /// Go on with a paused loop where it was
@@ -106,7 +118,11 @@ pub(crate) fn run() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Loop(arguments) => loop_command::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Start(arguments) => start::run(&arguments),
+        Command::State(arguments) => state::run(&arguments),
         Command::Pause(arguments) => pause::run(&arguments),
         Command::Resume(arguments) => resume::run(&arguments),
         Command::Cancel(arguments) => cancel::run(&arguments),

@@ -8,15 +8,16 @@ use ralph_core::config::{Config, Defaults, Problem};
 use ralph_core::facts::Standing;
 use ralph_core::foreign_text;
 use ralph_core::gate::DEFAULT_TIMEOUT;
-use ralph_core::id::Digest;
+use ralph_core::id::{Digest, SessionId};
 use ralph_core::layout::Layout;
 use ralph_core::secrets::Secrets;
+use ralph_core::state::State;
 use ralph_core::verdict::Trouble;
 use ralph_core::{duration, preset};
 
 use crate::home::Home;
 use crate::repo::{ConfigFile, Repo};
-use crate::trust::Acceptance;
+use crate::trust::{Acceptance, Trust};
 use crate::user_config::UserConfig;
 use crate::{env, files};
 
@@ -130,7 +131,26 @@ impl InForce {
     }
 }
 
+impl InForce {
+    /// What held once and was taken back while a loop ran under it.
+    pub(crate) fn revoked(layout: Layout, sha256: Digest) -> Self {
+        Self { layout, sha256, standing: Standing::Revoked, ..Self::nothing() }
+    }
+}
+
 impl Found {
+    /// What holds for a session, and for a loop that is being held already: see [`Trust::that_counts`].
+    pub(crate) fn look_for(
+        home: &Home,
+        trust: &Trust,
+        repo: &Repo,
+        (session, held): (Option<&SessionId>, Option<&State>),
+        defaults: &Defaults,
+    ) -> io::Result<Self> {
+        let revoked = trust.revoked_at(repo).is_some();
+        Self::look(home, repo, &trust.that_counts(repo, session, held), revoked, defaults)
+    }
+
     /// `accepted` are the acceptances that count, the newest last; `revoked` says that there were some once.
     pub(crate) fn look(
         home: &Home,

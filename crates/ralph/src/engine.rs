@@ -31,7 +31,7 @@ use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::state_file::Export;
 use crate::tree::{GitUse, IgnoreRules, Tree, TreeReader};
-use crate::{clock, proc, receipts};
+use crate::{clock, proc, receipts, reports};
 
 /// How long we wait for whoever is changing the same repo's state. It takes them moments.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -52,6 +52,8 @@ pub(crate) struct Case<'a> {
     pub(crate) is_part: bool,
     /// The completion markers to be stated where there is no gate.
     pub(crate) markers: Vec<String>,
+    /// The commit that the tree stands on, where the driver looked.
+    pub(crate) head: Option<String>,
     /// What the session says and shows, where it is the session that stops.
     pub(crate) session_stop: Option<SessionStop>,
 }
@@ -64,6 +66,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) jobs: usize,
     pub(crate) keep_going: bool,
     pub(crate) fresh: bool,
+    /// Who hears of signals and of a person who frees the subject; without one it is watched for while gates run.
+    pub(crate) signals: Option<&'a Signals>,
 }
 
 /// What came of it, with all that is needed to tell people and agents.
@@ -124,12 +128,13 @@ impl Case<'_> {
             session: self.session.clone(),
             task: self.task.clone(),
             layout: self.in_force.layout,
-            preset: self.preset.name,
+            preset: self.preset,
             limits: self.limits.clone(),
             definition: self.in_force.sha256.clone(),
             standing: self.in_force.standing.clone(),
             checks: self.checks(),
             export,
+            head: self.head.clone(),
             session_stop: self.session_stop.clone(),
             evidence: None,
         })
@@ -232,15 +237,16 @@ impl Case<'_> {
         }
         let environment = GateEnvironment::new(&self.settings.user.keep_env, &self.repo.id());
         let logs = self.loop_dir().join("logs");
-        let signals = Signals::watch();
-        let _until_the_gates_are_done =
-            self.session_stop.as_ref().map(|_| WatchForFreedom::begin(self.loop_dir(), &signals));
+        let signals = asked.signals.cloned().unwrap_or_else(Signals::watch);
+        let watches = asked.signals.is_none() && self.session_stop.is_some();
+        let _until_the_gates_are_done = watches.then(|| WatchForFreedom::begin(self.loop_dir(), &signals));
         let run = Run {
             gates,
             home: self.home,
             root: &self.repo.root,
             reader: &reader,
             environment: &environment,
+            mark: &run_mark(self.repo, &self.loop_id),
             logs: logs.clone(),
             excerpt: self.in_force.layout.data().excerpt,
             deadline: asked.deadline,
@@ -344,7 +350,15 @@ impl Case<'_> {
 /// Reads the tree of a repo, without what we ourselves show in it.
 pub(crate) fn tree_reader<'a>(repo: &'a Repo, home: &'a RepoHome) -> TreeReader<'a> {
     let file = OnDisk::new(home, &repo.root);
-    TreeReader::new(&repo.root).cache(home.tree_cache()).own_files(move || file.own_files())
+    TreeReader::new(&repo.root)
+        .cache(home.tree_cache())
+        .own_files(move || file.own_files())
+        .own_files(|| reports::own_files(home))
+}
+
+/// What the mark of everything begins with that is run for a loop: its gates, and the agent that the driver runs.
+pub(crate) fn run_mark(repo: &Repo, id: &LoopId) -> String {
+    format!("{}/{id}/", repo.id())
 }
 
 /// The loop of plain looks at a repo.
@@ -352,14 +366,14 @@ pub(crate) fn plain_loop() -> LoopId {
     LoopId::new("verify")
 }
 
-/// Ends the gates of a session whose loop stops running meanwhile: somebody paused or cancelled it.
-struct WatchForFreedom {
+/// Ends what is run for a loop that stops running meanwhile: somebody paused or cancelled it.
+pub(crate) struct WatchForFreedom {
     /// Dropped with us, which is what the watcher waits for.
     _done: std::sync::mpsc::Sender<()>,
 }
 
 impl WatchForFreedom {
-    fn begin(loop_dir: PathBuf, signals: &Signals) -> Self {
+    pub(crate) fn begin(loop_dir: PathBuf, signals: &Signals) -> Self {
         const LOOK_EVERY: Duration = Duration::from_millis(150);
         let (done, is_done) = std::sync::mpsc::channel();
         let signals = signals.clone();
@@ -388,7 +402,7 @@ fn was_told_to_end(report: &GateReport) -> bool {
 const HOURS: Duration = Duration::from_secs(6 * 3600);
 
 /// Old logs go when there are too many; the newest are the ones anybody asks for.
-fn keep_newest(logs: &std::path::Path) {
+pub(crate) fn keep_newest(logs: &std::path::Path) {
     const MOST: usize = 60;
     let Ok(entries) = std::fs::read_dir(logs) else { return };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();

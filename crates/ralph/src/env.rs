@@ -5,22 +5,26 @@
 //! | `RALPH_HOME` | where ledgers, receipts and trust are kept; `~/.ralph` where it is not set |
 //! | `RALPH_GATE_TIMEOUT` | time-out of gates that have none of their own |
 //! | `RALPH_INSIDE_GATE` | set by us inside a gate: the repo whose gate it is |
+//! | `RALPH_LOOP` | set by us for the agent that the driver runs: repo and loop |
 //! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
 //! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
 //! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
 //! | `CLAUDE_PLUGIN_ROOT` | the plugin whose hook we are called as |
 //! | `CLAUDE_PID` | the client's own process, set by the client for its hooks |
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
-//! | `PATH` | where `openspec` and language servers are looked for |
+//! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
+//! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
 //! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use ralph_core::id::SessionId;
 
 pub(crate) const INSIDE_GATE: &str = "RALPH_INSIDE_GATE";
+pub(crate) const LOOP: &str = "RALPH_LOOP";
 
 #[expect(clippy::disallowed_methods, reason = "this is where variables are read")]
 fn read(name: &str) -> Option<OsString> {
@@ -48,6 +52,39 @@ pub(crate) fn inside_gate_of() -> Option<String> {
     text(INSIDE_GATE)
 }
 
+/// The repo and the loop whose driver runs us, at some distance.
+pub(crate) fn driven_loop() -> Option<String> {
+    text(LOOP)
+}
+
+pub(crate) fn is_set(name: &str) -> bool {
+    read(name).is_some()
+}
+
+/// Whether a program of that name, or at that path, can be run.
+pub(crate) fn is_program(name: &str) -> bool {
+    let is_there = |path: PathBuf| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return is_there(PathBuf::from(name));
+    }
+    std::env::split_paths(&path()).any(|dir| is_there(dir.join(name)))
+}
+
+/// What an agent client sets for everything in one of its sessions: an agent that we run is in none of them.
+pub(crate) fn is_mark_of_a_session(name: &OsStr) -> bool {
+    const MARKS: [&str; 6] = [
+        "CLAUDECODE",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_PID",
+        "CLAUDE_PROJECT_DIR",
+        "CLAUDE_PLUGIN_ROOT",
+    ];
+    MARKS.iter().any(|mark| name == *mark)
+}
+
 pub(crate) fn claude_project_dir() -> Option<PathBuf> {
     read("CLAUDE_PROJECT_DIR").map(PathBuf::from)
 }
@@ -70,6 +107,11 @@ pub(crate) fn languages() -> (Option<String>, Option<String>) {
 
 pub(crate) fn path() -> OsString {
     read("PATH").unwrap_or_default()
+}
+
+/// A terminal that only takes lines.
+pub(crate) fn is_dumb_terminal() -> bool {
+    read("TERM").is_none_or(|term| term == "dumb")
 }
 
 /// The client's cap on holds in a row, where the environment sets it.
@@ -102,8 +144,9 @@ pub(crate) fn agent_session() -> Option<SessionId> {
 
 /// The agent client in whose shell we run, if it is one. A gate runs what an agent wrote, without the client's marks.
 pub(crate) fn agent_shell() -> Option<&'static str> {
-    const MARKS: [(&str, &str); 6] = [
+    const MARKS: [(&str, &str); 7] = [
         (INSIDE_GATE, "inside a gate"),
+        (LOOP, "inside a loop"),
         ("CLAUDECODE", "claude"),
         ("CODEX_THREAD_ID", "codex"),
         ("CODEX_SANDBOX", "codex"),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use ralph_core::state::{State, Status};
 use ralph_core::verdict::Verdict;
 
 pub(crate) const VERIFIED: u8 = 0;
@@ -25,7 +26,20 @@ pub(crate) fn of_verdict(verdict: Verdict) -> u8 {
     }
 }
 
+/// Of a driven loop as it was left. A verdict that came before the signal stands.
+pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
+    match (state.status, signal) {
+        (Status::Ended { verdict }, _) => of_verdict(verdict),
+        (_, Some(signal)) => code_of_signal(signal),
+        (_, None) => NEEDS_PERSON,
+    }
+}
+
 /// As shells report an end by a signal.
 pub(crate) fn by_signal(signal: i32) -> ExitCode {
-    ExitCode::from(128u8.saturating_add(u8::try_from(signal).unwrap_or(0)))
+    ExitCode::from(code_of_signal(signal))
+}
+
+fn code_of_signal(signal: i32) -> u8 {
+    128u8.saturating_add(u8::try_from(signal).unwrap_or(0))
 }

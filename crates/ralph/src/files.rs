@@ -41,9 +41,16 @@ pub(crate) fn replace_for_good(path: &Path, content: &[u8]) -> io::Result<()> {
 fn filled(path: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
     let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     // The builder makes it with mode 0600 under a name nobody can guess, and removes it if we fail.
-    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
+    let mut file = temporary().tempfile_in(dir)?;
     file.write_all(content)?;
     Ok(file)
+}
+
+/// How files begin that are not in their place yet.
+pub(crate) fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(TEMPORARY);
+    builder
 }
 
 fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
@@ -51,7 +58,7 @@ fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
 }
 
 /// Also in folders that are not ours, so it says whose it is.
-const TEMPORARY: &str = ".ralph-new-";
+pub(crate) const TEMPORARY: &str = ".ralph-new-";
 
 /// Removes what a killed writer left behind. Younger files may belong to a writer at work.
 pub(crate) fn sweep_temporary(dir: &Path) {

@@ -41,6 +41,8 @@ pub(crate) struct Run<'a> {
     pub(crate) root: &'a std::path::Path,
     pub(crate) reader: &'a TreeReader<'a>,
     pub(crate) environment: &'a GateEnvironment,
+    /// What the marks of its processes begin with: whose run it is.
+    pub(crate) mark: &'a str,
     /// Where the whole outputs go.
     pub(crate) logs: PathBuf,
     /// How much of a gate's output is worth showing.

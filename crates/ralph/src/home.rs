@@ -7,11 +7,16 @@
 //! notices/SESSION.json           what a session has yet to be told
 //! sessions/SESSION.loop.json     which loop a session carries
 //! sessions/SESSION.watched.json  what a guarded session did since the person's last prompt
+//! reports/REPO/                  reports of loops, where none are wanted in the repo
+//! logs/loop-TIME-LOOP.log        what happened in a driven loop; loop-latest.log leads to the newest
 //! repos/REPO/lock                held for moments, while state changes
 //! repos/REPO/gates.lock          held while gates run: one set at a time in one repo
+//! repos/REPO/driver.lock         held while a loop is driven: one in one work tree
 //! repos/REPO/tree-cache          stat cache of the fingerprint
 //! repos/REPO/export.json         the state file we last wrote into the repo
 //! repos/REPO/loop-file.json      the `.claude/ralph-loop.local.md` we last wrote, and for which loop
+//! repos/REPO/reports.json        the reports we wrote, with their digests; reports.lock while one is written
+//! repos/REPO/manual-report.json  what `ralph report start` began
 //! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked
 //! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
 //! repos/REPO/receipts/KEY        where in which ledger the receipt stands
@@ -79,6 +84,14 @@ impl Home {
         self.sessions_dir().join(format!("{}.{what}.json", name.short()))
     }
 
+    pub(crate) fn reports_dir(&self, repo: &str) -> PathBuf {
+        self.root.join("reports").join(repo)
+    }
+
+    pub(crate) fn logs_dir(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
     pub(crate) fn repo(&self, id: &str) -> RepoHome {
         RepoHome { dir: self.root.join("repos").join(id) }
     }
@@ -107,6 +120,10 @@ impl RepoHome {
         self.dir.join("gates.lock")
     }
 
+    pub(crate) fn driver_lock_file(&self) -> PathBuf {
+        self.dir.join("driver.lock")
+    }
+
     pub(crate) fn tree_cache(&self) -> PathBuf {
         self.dir.join("tree-cache")
     }
@@ -117,6 +134,18 @@ impl RepoHome {
 
     pub(crate) fn loop_file_record(&self) -> PathBuf {
         self.dir.join("loop-file.json")
+    }
+
+    pub(crate) fn reports_record(&self) -> PathBuf {
+        self.dir.join("reports.json")
+    }
+
+    pub(crate) fn reports_lock(&self) -> PathBuf {
+        self.dir.join("reports.lock")
+    }
+
+    pub(crate) fn manual_report(&self) -> PathBuf {
+        self.dir.join("manual-report.json")
     }
 
     pub(crate) fn accepted_rules(&self) -> PathBuf {

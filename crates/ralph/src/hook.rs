@@ -12,6 +12,7 @@ mod sub_agent;
 mod tools;
 
 pub(crate) use guard::guard_id;
+pub(crate) use stop::{archive, case_of_loop, gates_of_loop};
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -22,16 +23,14 @@ use std::time::{Duration, Instant};
 use ralph_core::duration;
 use ralph_core::feedback::Notice;
 use ralph_core::id::SessionId;
-use ralph_core::state::State;
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::driver::driven;
 use crate::engine::{self, Asked};
 use crate::gates::Watch;
 use crate::home::Home;
-use crate::repo::Repo;
 use crate::tree::Tree;
-use crate::trust::{Acceptance, AcceptedBy, Trust};
 use crate::{clock, env, install, session_notices, sessions};
 
 /// What the client was told to wait, less a margin; the installer writes both.
@@ -148,12 +147,15 @@ struct WriteAhead<'a> {
     home: &'a Home,
     session: &'a SessionId,
     agent: &'a str,
+    /// Where the verdict will be.
+    ledger: PathBuf,
     written: bool,
 }
 
 impl Watch for WriteAhead<'_> {
     fn tree(&mut self, _tree: &Tree) {
-        self.written = session_notices::gates_begin(self.home, self.session, self.agent).is_ok();
+        self.written =
+            session_notices::gates_begin(self.home, self.session, self.agent, &self.ledger).is_ok();
     }
 }
 
@@ -195,7 +197,12 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
         let is_agent = call.event == HookEvent::SubagentStop;
         return if is_agent { sub_agent::stops(call, options, deadline) } else { Ok(HookReply::Silent) };
     };
-    let door = Door { call, session, home: &Home::find()?, options, deadline };
+    let home = Home::find()?;
+    // The driver judges what its agent leaves; a second judge inside would hold it again and again.
+    if driven::are_we_driven(&home) {
+        return Ok(HookReply::Silent);
+    }
+    let door = Door { call, session, home: &home, options, deadline };
     let reply = match &call.event {
         HookEvent::SubagentStop => {
             let reply = sub_agent::stops(call, options, deadline)?;
@@ -289,29 +296,6 @@ fn asked(call: &HookCall, deadline: Instant) -> Asked<'_> {
         jobs: engine::jobs(),
         keep_going: false,
         fresh: false,
+        signals: None,
     }
-}
-
-/// Which acceptances count for a stop. One made in a shell of this very session does not. And whoever is being held is
-/// judged by the definition it was first held by, unless a person at a terminal accepts another meanwhile.
-pub(crate) fn acceptances_that_count(
-    trust: &Trust,
-    repo: &Repo,
-    session: Option<&SessionId>,
-    held: Option<&State>,
-) -> Vec<Acceptance> {
-    let by_itself = |acceptance: &Acceptance| match &acceptance.by {
-        // A shell that does not say whose it is may be this one's.
-        AcceptedBy::AgentsShell { session: whose, .. } => whose.is_none() || whose.as_ref() == session,
-        AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
-    };
-    let counts = |acceptance: &&Acceptance| match held {
-        None => !by_itself(acceptance),
-        Some(held) if held.definition.as_ref() == Some(&acceptance.sha256) => true,
-        Some(held) => {
-            let since = held.started_at.is_some_and(|started_at| acceptance.at > started_at);
-            since && acceptance.by == AcceptedBy::PersonAtATerminal
-        }
-    };
-    trust.accepted(repo).iter().filter(counts).cloned().collect()
 }

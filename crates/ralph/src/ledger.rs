@@ -243,6 +243,15 @@ pub(crate) fn read(dir: &Path) -> io::Result<Reading> {
     Ok(Reading::of(&text))
 }
 
+/// How many bytes it has: another number means that there is more to read.
+pub(crate) fn size(dir: &Path) -> io::Result<u64> {
+    match dir.join(LEDGER).metadata() {
+        Ok(meta) => Ok(meta.len()),
+        Err(error) if files::is_absent(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
 /// The state of a loop without changing anything: what the snapshot knows, and what was written since.
 pub(crate) fn state(dir: &Path) -> io::Result<State> {
     let file = match File::open(dir.join(LEDGER)) {

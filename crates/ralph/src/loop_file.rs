@@ -71,20 +71,30 @@ impl<'a> OnDisk<'a> {
     }
 
     fn record(&self) -> Record {
-        let text = files::read_if_there(&self.home.loop_file_record()).ok().flatten().unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        self.read_record().unwrap_or_default()
+    }
+
+    fn read_record(&self) -> io::Result<Record> {
+        let text = files::read_if_there(&self.home.loop_file_record())?.unwrap_or_default();
+        Ok(serde_json::from_slice(&text).unwrap_or_default())
     }
 
     fn save(&self, record: &Record) -> io::Result<()> {
         let path = self.home.loop_file_record();
+        path.parent().map(files::sweep_temporary);
         files::replace(&path, &serde_json::to_vec(record).map_err(io::Error::other)?)
     }
 
-    fn text(&self) -> Option<Vec<u8>> {
-        let path = self.path()?;
-        // Nobody gets us to read a link to somewhere else.
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
-        is_file.then(|| files::read_foreign(&path).ok().flatten()).flatten()
+    /// None where there is no file. One that cannot be read is there all the same.
+    fn text(&self) -> io::Result<Option<Vec<u8>>> {
+        let Some(path) = self.path() else { return Ok(None) };
+        match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_file() => files::read_foreign(&path),
+            // Nobody gets us to read a link to somewhere else.
+            Ok(_) => Ok(None),
+            Err(error) if files::is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn look(&self, id: &LoopId) -> Seen {
@@ -96,16 +106,17 @@ impl<'a> OnDisk<'a> {
             return Seen::NotOurs;
         }
         match self.text() {
-            None if record.appears => Seen::NotOurs,
-            None => Seen::Deleted,
-            Some(text) if record.wrote(&text) => Seen::AsWritten,
-            Some(text) => Seen::Edited(String::from_utf8_lossy(&text).chars().take(200).collect()),
+            Ok(None) if record.appears => Seen::NotOurs,
+            Ok(None) => Seen::Deleted,
+            Ok(Some(text)) if record.wrote(&text) => Seen::AsWritten,
+            Ok(Some(text)) => Seen::Edited(String::from_utf8_lossy(&text).chars().take(200).collect()),
+            Err(error) => Seen::Edited(format!("it cannot be read: {error}")),
         }
     }
 
     /// A loop that another tool started: a file that we did not write.
     pub(crate) fn foreign(&self) -> Option<LoopFile> {
-        let text = self.text()?;
+        let text = self.text().ok()??;
         if self.record().wrote(&text) {
             return None;
         }
@@ -157,22 +168,26 @@ impl<'a> OnDisk<'a> {
     /// The loops that were cancelled by deleting their file and have not heard of it, once this one is shown.
     fn deleted_before(&self, before: &Record, id: &LoopId) -> Vec<LoopId> {
         let was_there = before.written.is_some() && !before.appears;
-        let gone = before.id.iter().filter(|_| was_there && self.text().is_none());
+        let gone = before.id.iter().filter(|_| was_there && matches!(self.text(), Ok(None)));
         before.deleted.iter().chain(gone).filter(|deleted| *deleted != id).cloned().collect()
     }
 
     /// Takes the file away at the end of its loop; another loop's, or another tool's, stays.
     pub(crate) fn remove(&self, id: &LoopId) -> io::Result<()> {
-        let before = self.record();
+        let before = self.read_record()?;
         let deleted = self.deleted_before(&before, id);
-        if before.id.as_ref() != Some(id) {
+        // Whoever took it away before was killed between the memory and the file.
+        let still_there = || matches!(self.text(), Ok(Some(text)) if before.wrote(&text));
+        let half_removed = before.id.is_none() && still_there();
+        if before.id.as_ref() != Some(id) && !half_removed {
             return if before.deleted.contains(id) {
                 self.save(&Record { deleted, ..before })
             } else {
                 Ok(())
             };
         }
-        self.save(&Record { before: before.written, deleted, ..Record::default() })?;
+        let written = if half_removed { before.before } else { before.written };
+        self.save(&Record { before: written, deleted, ..Record::default() })?;
         let Some(path) = self.path() else { return Ok(()) };
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use ralph_core::feedback::Notice;
 use ralph_core::id::{LoopId, SessionId};
-use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause};
+use ralph_core::lang::fill;
+use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Subject};
 use ralph_core::life::{Carrier, Happening, happen};
 use ralph_core::state::{State, Status};
 
-use crate::files::Lock;
+use crate::definition::Settings;
+use crate::files::{self, Lock};
 use crate::home::{Home, RepoHome};
 use crate::ledger::{self, Ledger};
 use crate::loop_file::{OnDisk, Seen};
 use crate::repo::Repo;
 use crate::sessions::{self, Binding};
-use crate::{clock, env, language, proc, session_notices};
+use crate::{clock, env, language, proc, reports, session_notices};
 
 /// How long we wait for whoever is changing the same repo's state. It takes them moments.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,6 +31,8 @@ pub(crate) struct SessionLoop {
     pub(crate) repo_home: RepoHome,
     pub(crate) id: LoopId,
     pub(crate) state: State,
+    /// What there is to tell of its report, once it has ended: where it stands, or why there is none.
+    report: Option<Result<String, String>>,
 }
 
 impl SessionLoop {
@@ -40,10 +44,29 @@ impl SessionLoop {
     /// The same for a stop: its message says what a deleted file means. A file that points to a loop of somebody else, or
     /// to one that is over, says nothing.
     pub(crate) fn of_stopping(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+        Ok(Self::bound_to(home, session)?.filter(Self::is_open))
+    }
+
+    /// The same for whoever holds no lock. Who ended the loop may have been killed before everything beside the ledger said
+    /// so: now it does.
+    pub(crate) fn of_stopping_settled(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+        match Self::bound_to(home, session)? {
+            Some(mut over) if !over.is_open() => {
+                files::sweep_temporary(&over.dir());
+                over.report_its_end(home, Status::Running);
+                over.settle(home)?;
+                Ok(None)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// The loop that a session is led to, over or not.
+    fn bound_to(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
         let Some(Binding { root, id }) = sessions::binding(home, session)? else { return Ok(None) };
         // Not by what lies there now: whoever moves the folder away does not lose the loop with it.
         let found = Self::read(home, Repo::known(&root), id)?;
-        Ok(found.filter(|found| found.is_open() && found.state.session.as_ref() == Some(session)))
+        Ok(found.filter(|found| found.state.session.as_ref() == Some(session)))
     }
 
     /// The session loop of that id in a repo.
@@ -54,7 +77,8 @@ impl SessionLoop {
     fn read(home: &Home, repo: Repo, id: LoopId) -> io::Result<Option<Self>> {
         let repo_home = home.repo(&repo.id());
         let state = ledger::state(&repo_home.loop_dir(&id))?;
-        Ok(state.goal.is_some().then_some(Self { repo, repo_home, id, state }))
+        let of_session = state.goal.is_some() && state.subject == Some(Subject::Session);
+        Ok(of_session.then_some(Self { repo, repo_home, id, state, report: None }))
     }
 
     /// Every session loop of a repo that is not over, the one last active first.
@@ -89,6 +113,7 @@ impl SessionLoop {
     /// Takes up what happened. The state afterwards is in `self`; whether it made a difference is told.
     pub(crate) fn happen(&mut self, home: &Home, happening: &Happening) -> io::Result<bool> {
         let before = self.state.session.clone();
+        let was = self.state.status;
         let lock = self.lock()?;
         let now = clock::now();
         let mut ledger = self.ledger(&lock)?;
@@ -100,9 +125,10 @@ impl SessionLoop {
         }
         self.state = ledger.state().clone();
         drop(ledger);
-        self.show();
+        let _only_shown = self.show();
         drop(lock);
         self.keep_binding(home, before.as_ref())?;
+        self.report_its_end(home, was);
         Ok(!events.is_empty())
     }
 
@@ -115,6 +141,7 @@ impl SessionLoop {
         let person = language::telling(&self.state, None).cancelled();
         let cancelled = self.happen(home, &Happening::Cancel(CancelCause::FileDeleted))?;
         if let (true, Some(session)) = (cancelled, &self.state.session) {
+            let person = self.with_lost_report(person);
             session_notices::leave(home, session, &Notice { person, agent: None })?;
         }
         Ok(None)
@@ -128,18 +155,32 @@ impl SessionLoop {
     pub(crate) fn begin(home: &Home, repo: &Repo, id: LoopId, events: &[Event]) -> io::Result<Self> {
         let repo_home = home.repo(&repo.id());
         repo_home.create()?;
-        let mut begun = Self { repo: repo.clone(), repo_home, id, state: State::default() };
+        let mut begun = Self { repo: repo.clone(), repo_home, id, state: State::default(), report: None };
         let lock = begun.lock()?;
+        begun.must_be_the_only_one(home, events)?;
         let mut ledger = begun.ledger(&lock)?;
         begun.bind_ahead(home, events)?;
         ledger.append(clock::now(), events).map_err(io::Error::other)?;
         ledger.save_snapshot();
         begun.state = ledger.state().clone();
         drop(ledger);
-        begun.show();
+        let _only_shown = begun.show();
         drop(lock);
         begun.keep_binding(home, None)?;
         Ok(begun)
+    }
+
+    /// Whoever looked before the lock was theirs may have been overtaken: a session carries one loop.
+    fn must_be_the_only_one(&self, home: &Home, events: &[Event]) -> io::Result<()> {
+        for event in events {
+            if let Event::Bound { session, .. } = event
+                && Self::of_stopping(home, session)?.is_some()
+            {
+                let what = "another loop was started in this session meanwhile";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+            }
+        }
+        Ok(())
     }
 
     /// The ledger wins over a file that somebody edited, and the disagreement is remembered.
@@ -151,21 +192,63 @@ impl SessionLoop {
     /// Looks again after somebody else wrote to the ledger, and lets everything beside it say the same.
     pub(crate) fn settle(&mut self, home: &Home) -> io::Result<()> {
         let before = self.state.session.clone();
+        let was = self.state.status;
         let lock = self.lock()?;
         self.state = ledger::state(&self.dir())?;
-        self.show();
+        let shown = self.show();
         drop(lock);
-        self.keep_binding(home, before.as_ref())
+        self.report_its_end(home, was);
+        // Last: as long as a session leads to a loop that is over, its next stop tries the rest again.
+        if self.is_open() || shown.is_ok() { self.keep_binding(home, before.as_ref()) } else { Ok(()) }
+    }
+
+    /// Writes the report of a loop that has just ended, or was let go at a limit. A person who pauses it, or a session that
+    /// goes away, ends nothing. The end holds, whether or not there is a report of it.
+    fn report_its_end(&mut self, home: &Home, was: Status) {
+        let at_a_limit = matches!(self.state.paused, Some(PauseCause::Limit { .. } | PauseCause::Errors));
+        let is_let_go = match (was, self.state.status) {
+            (Status::Running | Status::Paused, Status::Ended { .. }) => true,
+            (Status::Running, Status::Paused) => at_a_limit,
+            _ => false,
+        };
+        if !is_let_go {
+            return;
+        }
+        let words = language::of_loop(&self.state).words();
+        let setting = reports::setting(home, &self.repo, &Settings::load_or_trouble(None));
+        self.report = match reports::write(home, &self.repo, &self.repo_home, &self.id, setting) {
+            Ok(None) => None,
+            Ok(Some(written)) => {
+                Some(Ok(fill(words.report_written, &[("path", &written.markdown.display())])))
+            }
+            Err(error) => Some(Err(fill(words.report_lost, &[("why", &error)]))),
+        };
+    }
+
+    /// What is told of its end, with what there is to tell of its report.
+    pub(crate) fn with_report(&self, told: String) -> String {
+        match &self.report {
+            Some(Ok(report) | Err(report)) => format!("{told}\n{report}"),
+            None => told,
+        }
+    }
+
+    /// The same for words that people know by heart: only a report that was lost is told.
+    pub(crate) fn with_lost_report(&self, told: String) -> String {
+        match &self.report {
+            Some(Err(_)) => self.with_report(told),
+            Some(Ok(_)) | None => told,
+        }
     }
 
     /// Shows it in the repo, or takes away what was shown; whoever calls has the lock. What stands in the ledger holds,
     /// whether or not it can be shown.
-    fn show(&self) {
+    fn show(&self) -> io::Result<()> {
         let file = OnDisk::new(&self.repo_home, &self.repo.root);
-        let _only_shown = match self.state.status {
+        match self.state.status {
             Status::Running | Status::Paused => file.write(&self.id, &self.state),
             Status::Fresh | Status::Ended { .. } => file.remove(&self.id),
-        };
+        }
     }
 
     /// Leads a session to the loop that it is about to carry. Until the ledger says so too, that leads nowhere; the other

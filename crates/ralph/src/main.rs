@@ -5,6 +5,7 @@
 mod cli;
 mod clock;
 mod definition;
+mod driver;
 mod engine;
 mod env;
 mod exit;
@@ -22,6 +23,7 @@ mod openspec;
 mod proc;
 mod receipts;
 mod repo;
+mod reports;
 mod session_notices;
 mod sessions;
 mod signals;

@@ -13,7 +13,7 @@ use ralph_core::foreign_text;
 use ralph_core::secrets::Secrets;
 
 use crate::files;
-use crate::proc::{self, How, Job, Stop};
+use crate::proc::{self, How, Job, Manners, Stop, What};
 
 const CHANGES: &str = "openspec/changes";
 
@@ -218,11 +218,11 @@ impl ArchiveCommand<'_> {
         let ended = proc::run(
             &Job {
                 // By variables: a path may have any character in it, and the shell takes them as they are.
-                command: r#"exec "$RALPH_OPENSPEC" archive "$RALPH_CHANGE" --yes"#,
+                command: What::Shell(r#"exec "$RALPH_OPENSPEC" archive "$RALPH_CHANGE" --yes"#),
                 dir: self.root,
                 env: &env,
                 timeout: patience,
-                grace: Duration::from_secs(2),
+                manners: Manners::of_a_tool(Duration::from_secs(2)),
                 log: &log.path().join("log"),
                 // The folder's name is like no other, so the run's mark is.
                 marker: &log.path().file_name().unwrap_or_default().to_string_lossy(),

@@ -1,7 +1,7 @@
 //! Runs one gate command so that its result can be relied on: what we start, we end.
 //!
 //! A gate is somebody's shell line. It may hang, ignore signals, flood its output, leave a server running or
-//! detach it from everything. [`run`] always comes back, within `timeout + grace + 1 s`, and when it does the
+//! detach it from everything. [`run`] always comes back, within its time-out, its grace and a second, and when it does the
 //! command and all it started are gone.
 //!
 //! ```text
@@ -30,34 +30,82 @@ mod supervisor;
 mod tests;
 mod unix;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 pub(crate) use capture::Captured;
-pub(crate) use descendants::sweep_all;
-pub(crate) use processes::adopt_orphans;
+pub(crate) use descendants::{end_marked, sweep_all};
+pub(crate) use processes::{adopt_orphans, identity, is_ancestor};
 pub(crate) use stop_request::Stop;
 
 use capture::Recorder;
 use supervisor::Supervisor;
 
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What<'a> {
+    /// A line for `sh -c`.
+    Shell(&'a str),
+    /// A program by its own words, without a shell; what it reads comes from a file.
+    Program { program: &'a OsStr, arguments: &'a [OsString], stdin: Option<&'a Path> },
+}
+
 /// A command and the bounds it runs in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job<'a> {
-    /// Given to `sh -c`.
-    pub(crate) command: &'a str,
+    pub(crate) command: What<'a>,
     pub(crate) dir: &'a Path,
     /// The complete environment; only `RALPH_RUN` is added.
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) timeout: Duration,
-    /// What a command that timed out is given between SIGTERM and SIGKILL.
-    pub(crate) grace: Duration,
+    pub(crate) manners: Manners,
     /// Where the output is kept, up to a cap. Created with mode 0600.
     pub(crate) log: &'a Path,
     /// Unique among all runs: the value of `RALPH_RUN`, by which detached processes are found again.
     pub(crate) marker: &'a str,
+}
+
+/// How a command that has to end is told so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manners {
+    /// Sent one after the other, before SIGKILL.
+    pub(crate) asks: &'static [Signal],
+    /// What it is given after each of them when its time is over.
+    pub(crate) grace: Duration,
+    /// The same when we ourselves are asked to end.
+    pub(crate) stop_grace: Duration,
+    /// What outlives the command's own exit by this much is on its way out, not leaked.
+    pub(crate) leak_patience: Duration,
+    /// Whether the command is killed when we are, where the system can.
+    pub(crate) dies_with_us: bool,
+}
+
+impl Manners {
+    /// For a command that has nothing to save.
+    pub(crate) const fn of_a_tool(grace: Duration) -> Self {
+        Self {
+            asks: &[Signal::TERM],
+            grace,
+            stop_grace: Duration::from_millis(200),
+            leak_patience: Duration::from_millis(500),
+            dies_with_us: false,
+        }
+    }
+
+    /// For an agent, which has a session to save.
+    pub(crate) const fn of_an_agent() -> Self {
+        Self {
+            asks: &[Signal::INT, Signal::TERM],
+            grace: Duration::from_secs(5),
+            stop_grace: Duration::from_secs(2),
+            leak_patience: Duration::from_millis(50),
+            dies_with_us: true,
+        }
+    }
 }
 
 /// What became of a job. Nothing of it is running any more.
@@ -94,13 +142,21 @@ pub(crate) enum How {
     Stopped,
 }
 
+/// Hears the output as it comes, on the thread that reads it.
+pub(crate) type Tap = Box<dyn FnMut(&[u8]) + Send>;
+
 /// Runs `job` to its end. Blocks; may be called from several threads at once.
 pub(crate) fn run(job: &Job<'_>, stop: &Stop) -> Ended {
+    run_tapped(job, &[stop], None)
+}
+
+/// The same, with somebody who hears the output as it comes, and several who may end it.
+pub(crate) fn run_tapped(job: &Job<'_>, stops: &[&Stop], tap: Option<Tap>) -> Ended {
     let begun = Instant::now();
-    let recorder = Recorder::new(job.log);
+    let recorder = Recorder::new(job.log, tap);
     let (sender, inbox) = mpsc::channel();
-    let _listening = stop.listen(sender.clone());
-    if stop.asked() {
+    let _listening: Vec<_> = stops.iter().map(|stop| stop.listen(sender.clone())).collect();
+    if stops.iter().any(|stop| stop.asked()) {
         return not_begun(How::Stopped, begun, recorder);
     }
     let recording = recorder.shared();

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::feedback::{self, Notice};
 use ralph_core::id::SessionId;
+use ralph_core::ledger::event::Event;
+use ralph_core::verdict::Verdict;
 use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
-use crate::{files, proc};
+use crate::{files, ledger, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Waiting {
@@ -19,7 +21,8 @@ struct Waiting {
     person: Vec<String>,
     #[serde(default)]
     agent: Vec<String>,
-    /// Gates that are being run for somebody. Whose process is gone was cut off before there was a verdict.
+    /// Gates that are being run for somebody. Whose process is gone was cut off, before there was a verdict or before it
+    /// could be told.
     #[serde(default)]
     running: Vec<Running>,
     /// What was said once and is not to be said again in this session.
@@ -31,6 +34,25 @@ struct Waiting {
 struct Running {
     pid: i32,
     agent: String,
+    /// The folder of the loop that they are run for.
+    #[serde(default)]
+    ledger: PathBuf,
+}
+
+impl Running {
+    /// Whether it was this very run by which the work was verified, before whoever ran it was killed.
+    fn came_to_verified(&self) -> bool {
+        let lines = ledger::read(&self.ledger).map(|reading| reading.lines).unwrap_or_default();
+        let mut running = 0;
+        lines.iter().any(|line| match &line.event {
+            Event::RunStarted { pid, .. } => {
+                running = *pid;
+                false
+            }
+            Event::Judged(judgement) => running == self.pid && judgement.verdict == Verdict::Verified,
+            _ => false,
+        })
+    }
 }
 
 impl Waiting {
@@ -40,7 +62,11 @@ impl Waiting {
             std::mem::take(&mut self.running).into_iter().partition(|run| proc::is_alive(run.pid));
         self.running = alive;
         for run in dead {
-            let Notice { person, agent } = feedback::cut_off(&run.agent, "its process was killed");
+            let Notice { person, agent } = if run.came_to_verified() {
+                feedback::verified_unheard(&run.agent)
+            } else {
+                feedback::cut_off(&run.agent, "its process was killed")
+            };
             self.person.push(person);
             self.agent.extend(agent);
         }
@@ -61,8 +87,8 @@ pub(crate) fn leave(home: &Home, session: &SessionId, notice: &Notice) -> io::Re
 }
 
 /// Says before the gates are run that they are: whoever is killed before the verdict cannot say so afterwards.
-pub(crate) fn gates_begin(home: &Home, session: &SessionId, agent: &str) -> io::Result<()> {
-    let run = Running { pid: own_pid(), agent: agent.to_owned() };
+pub(crate) fn gates_begin(home: &Home, session: &SessionId, agent: &str, ledger: &Path) -> io::Result<()> {
+    let run = Running { pid: own_pid(), agent: agent.to_owned(), ledger: ledger.to_owned() };
     change(&home.notices_file(session), |waiting| waiting.running.push(run))
 }
 

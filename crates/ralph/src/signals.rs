@@ -19,6 +19,12 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Nobody watches, and no signal ever comes.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self { stop: Stop::new(), caught: Arc::default(), freed: Arc::default() }
+    }
+
     pub(crate) fn watch() -> Self {
         let signals = Self { stop: Stop::new(), caught: Arc::default(), freed: Arc::default() };
         let watcher = signals.clone();
@@ -26,8 +32,8 @@ impl Signals {
         if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM, SIGHUP]) {
             let _no_room_for_a_thread = thread::Builder::new().spawn(move || {
                 for signal in caught.forever() {
-                    watcher.caught.store(signal, Ordering::SeqCst);
-                    watcher.stop.ask();
+                    let first = watcher.caught.swap(signal, Ordering::SeqCst) == 0;
+                    if first { watcher.stop.ask() } else { watcher.stop.insist() }
                 }
             });
         }

@@ -16,6 +16,7 @@ use ralph_core::start_request::{ListWanted, StartRequest};
 use ralph_core::state::Status;
 
 use crate::definition::{Found, InForce, Settings};
+use crate::driver::driven;
 use crate::home::Home;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
@@ -71,6 +72,10 @@ impl Start<'_> {
         if env::inside_gate_of().is_some() {
             return Err(Refused::new("a gate cannot start a loop", "start it in the session itself"));
         }
+        if driven::are_we_driven(self.home) {
+            let hint = "do the work here, and end; what is still wrong comes back";
+            return Err(Refused::new("this is inside of a loop already: a loop starts no other", hint));
+        }
         let goal = self.goal(request)?;
         let goes_on = match self.make_room(&goal, request.replace)? {
             Some(own) => Some(own),
@@ -122,13 +127,14 @@ impl Start<'_> {
             limits,
             goal: Some(goal.clone()),
             prompt: None,
+            drive: None,
         };
         let bound = self.session.map(|session| {
             let carrier = loops::carrier(session);
             Event::Bound { session: carrier.session, client: carrier.client }
         });
         let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).collect();
-        SessionLoop::begin(self.home, self.repo, self.new_id(&goal), &events)
+        SessionLoop::begin(self.home, self.repo, new_id(words_of(&goal), self.session), &events)
     }
 
     /// Carries on the loop that is meant when nothing is said: this session's own, or the only one without a session.
@@ -159,19 +165,17 @@ impl Start<'_> {
                 let change = openspec::resolve(&self.repo.root, change.as_deref())
                     .map_err(|error| Refused::new(error.to_string(), "name one: `--openspec ID`"))?;
                 let file = openspec::tasks_file(&change);
-                self.must_be_there(&file)?;
+                must_be_there(self.repo, &file)?;
                 Some(ListSource { file, change: Some(change) })
             }
             Some(ListWanted::File(file)) => {
-                self.must_be_there(file)?;
+                must_be_there(self.repo, file)?;
                 Some(ListSource { file: file.clone(), change: None })
             }
         };
         let task = match (&request.task, &list) {
             (Some(task), _) => task.clone(),
-            (None, Some(list)) => {
-                format!("Do every open task in `{}`, in order, and tick each when it is done.", list.file)
-            }
+            (None, Some(list)) => task_of_list(list),
             (None, None) => {
                 return Err(Refused::new(
                     "there is no task",
@@ -192,23 +196,6 @@ impl Start<'_> {
             })?),
         };
         Ok(Goal { task, promise, list, archive: request.archive, lang })
-    }
-
-    fn must_be_there(&self, file: &str) -> Result<(), Refused> {
-        let path = self.repo.root.join(file);
-        if !files::lies_below(&path, &self.repo.root) {
-            return Err(Refused::new(
-                format!("`{file}` is not in this repo"),
-                "give a path from the repo's root",
-            ));
-        }
-        match files::read_foreign(&path) {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => {
-                Err(Refused::new(format!("there is no `{file}`"), "write the task list first: `- [ ] 1.1 …`"))
-            }
-            Err(error) => Err(Refused::new(format!("`{file}` cannot be read: {error}"), "give a text file")),
-        }
     }
 
     /// Goes on with a loop over the same work whose session is gone.
@@ -263,21 +250,47 @@ impl Start<'_> {
         }
         (preset, limits.with(&flags, Origin::Flag))
     }
+}
 
-    /// Readable, and no two the same.
-    fn new_id(&self, goal: &Goal) -> LoopId {
-        let change = goal.list.as_ref().and_then(|list| list.change.as_deref());
-        let words = change.unwrap_or(&goal.task);
-        let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let slug: String = words.chars().map(safe).collect();
-        let slug = slug.split('-').filter(|word| !word.is_empty()).take(4).collect::<Vec<_>>().join("-");
-        let slug: String = slug.chars().take(30).collect();
-        let slug = if slug.is_empty() { "loop" } else { &slug };
-        let session = self.session.map_or("", |session| session.as_str());
-        let now = clock::now().to_string();
-        let digest =
-            Digest::of_parts([session.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes()]);
-        LoopId::new(format!("{slug}-{}", digest.short()))
+/// What an id is made of: the change, else the task.
+fn words_of(goal: &Goal) -> &str {
+    let change = goal.list.as_ref().and_then(|list| list.change.as_deref());
+    change.unwrap_or(&goal.task)
+}
+
+/// The task of a loop that is only given a list.
+pub(crate) fn task_of_list(list: &ListSource) -> String {
+    format!("Do every open task in `{}`, in order, and tick each when it is done.", list.file)
+}
+
+/// Readable, and no two the same.
+pub(crate) fn new_id(words: &str, session: Option<&SessionId>) -> LoopId {
+    let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let slug: String = words.chars().map(safe).collect();
+    let slug = slug.split('-').filter(|word| !word.is_empty()).take(4).collect::<Vec<_>>().join("-");
+    let slug: String = slug.chars().take(30).collect();
+    let slug = if slug.is_empty() { "loop" } else { &slug };
+    let session = session.map_or("", |session| session.as_str());
+    let now = clock::now().to_string();
+    let digest = Digest::of_parts([session.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes()]);
+    LoopId::new(format!("{slug}-{}", digest.short()))
+}
+
+/// A task list lies in the repo and can be read.
+pub(crate) fn must_be_there(repo: &Repo, file: &str) -> Result<(), Refused> {
+    let path = repo.root.join(file);
+    if !files::lies_below(&path, &repo.root) {
+        return Err(Refused::new(
+            format!("`{file}` is not in this repo"),
+            "give a path from the repo's root",
+        ));
+    }
+    match files::read_foreign(&path) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => {
+            Err(Refused::new(format!("there is no `{file}`"), "write the task list first: `- [ ] 1.1 …`"))
+        }
+        Err(error) => Err(Refused::new(format!("`{file}` cannot be read: {error}"), "give a text file")),
     }
 }
 

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use ralph_core::config::Guard;
 use ralph_core::id::{Digest, SessionId};
 use ralph_core::layout::Layout;
+use ralph_core::state::State;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{self, Lock};
@@ -135,6 +136,30 @@ impl Trust {
     /// makes nobody a stranger.
     fn of(&self, repo: &Repo) -> Option<&TrustedRepo> {
         self.repos.get(&repo.trust_key).or_else(|| self.repos.values().find(|known| known.root == repo.root))
+    }
+
+    /// Which acceptances count for a stop. One made in a shell of this very session does not. And whoever is being held is
+    /// judged by the definition it was first held by, unless a person at a terminal accepts another meanwhile.
+    pub(crate) fn that_counts(
+        &self,
+        repo: &Repo,
+        session: Option<&SessionId>,
+        held: Option<&State>,
+    ) -> Vec<Acceptance> {
+        let by_itself = |acceptance: &Acceptance| match &acceptance.by {
+            // A shell that does not say whose it is may be this one's.
+            AcceptedBy::AgentsShell { session: whose, .. } => whose.is_none() || whose.as_ref() == session,
+            AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
+        };
+        let counts = |acceptance: &&Acceptance| match held {
+            None => !by_itself(acceptance),
+            Some(held) if held.definition.as_ref() == Some(&acceptance.sha256) => true,
+            Some(held) => {
+                let since = held.started_at.is_some_and(|started_at| acceptance.at > started_at);
+                since && acceptance.by == AcceptedBy::PersonAtATerminal
+            }
+        };
+        self.accepted(repo).iter().filter(counts).cloned().collect()
     }
 
     /// Everything accepted for a repo, the newest last.

@@ -1,15 +1,19 @@
 //! The terminal: the one place that prints. Colours only where a person looks; a reader that went away is no error.
 
 pub(crate) mod crash;
+pub(crate) mod inline;
 pub(crate) mod live;
+pub(crate) mod row;
 pub(crate) mod snippet;
 pub(crate) mod table;
 
 use std::fmt::Display;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Color, Style};
+use ralph_core::loop_report::{StyledLine, Tone};
 
 pub(crate) const GOOD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 pub(crate) const BAD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red))).bold();
@@ -22,8 +26,43 @@ pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// A line of a report, painted.
+pub(crate) fn painted(line: &StyledLine) -> String {
+    let span = |tone: Tone, text: &str| match tone {
+        Tone::Plain => text.to_owned(),
+        Tone::Strong => paint(STRONG, text),
+        Tone::Faint => paint(FAINT, text),
+        Tone::Good => paint(GOOD, text),
+        Tone::Odd => paint(ODD, text),
+        Tone::Bad => paint(BAD, text),
+    };
+    line.spans().iter().map(|part| span(part.tone, &part.text)).collect()
+}
+
 pub(crate) fn say(line: impl Display) {
     let _reader_gone = writeln!(anstream::stdout(), "{line}");
+}
+
+/// The same for what has no end of its own: without a reader it is pointless to go on.
+pub(crate) fn say_to_somebody(line: impl Display) -> io::Result<()> {
+    writeln!(anstream::stdout(), "{line}")
+}
+
+/// Waits that long, or until nobody can read stdout any more.
+pub(crate) fn reader_leaves_within(time: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdout = io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    match poll(&mut asked, Timespec::try_from(time).ok().as_ref()) {
+        // A closed pipe, or a terminal that is gone. For a file nothing is told.
+        Ok(told) => {
+            told > 0 && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+        }
+        Err(_) => {
+            std::thread::sleep(time);
+            false
+        }
+    }
 }
 
 /// For what is not the result itself: progress, hints, errors.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use ralph_core::agent_profile::Profile;
 use ralph_core::budget::Budget;
+use ralph_core::config::Reports;
 use ralph_core::config::user::UserFile;
 
 use crate::definition::SettingsError;
@@ -14,6 +16,11 @@ pub(crate) struct UserConfig {
     pub(crate) budget: Budget,
     /// Variables that gates keep although they are on the list of those taken out.
     pub(crate) keep_env: Vec<String>,
+    /// Agents for the driver; one of them may be a built-in one that the person changed.
+    pub(crate) agents: Vec<Profile>,
+    /// What the driver's agent may do beyond its profile.
+    pub(crate) allow: Vec<String>,
+    pub(crate) reports: Option<Reports>,
 }
 
 impl UserConfig {
@@ -24,6 +31,7 @@ impl UserConfig {
         let Some(text) = text else { return Ok(Self::default()) };
         let file = UserFile::parse(&String::from_utf8_lossy(&text))
             .map_err(|problem| SettingsError::UserFile { path, problem })?;
-        Ok(Self { gate_timeout: file.gate_timeout, budget: file.budget, keep_env: file.keep_env })
+        let UserFile { gate_timeout, budget, keep_env, agents, allow, reports } = file;
+        Ok(Self { gate_timeout, budget, keep_env, agents, allow, reports })
     }
 }

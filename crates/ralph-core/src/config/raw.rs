@@ -19,7 +19,9 @@ pub struct RawConfig {
     pub verify: Option<Vec<Spanned<RawGate>>>,
     pub guard: Option<Vec<Spanned<String>>>,
     pub budget: Option<Spanned<RawBudget>>,
+    pub agents: Option<Named<RawCommandAgent>>,
     pub enabled: Option<bool>,
+    pub reports: Option<Spanned<Scalar>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -28,7 +30,9 @@ struct NativeFile {
     verify: Option<OneOrMany<RawGate>>,
     guard: Option<OneOrMany<String>>,
     budget: Option<Spanned<RawBudget>>,
+    agents: Option<Named<RawCommandAgent>>,
     enabled: Option<bool>,
+    reports: Option<Spanned<Scalar>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -43,7 +47,9 @@ impl RawConfig {
             Layout::Native => {
                 let file: NativeFile = parse(text)?;
                 let (verify, guard) = (file.verify.map(|list| list.0), file.guard.map(|list| list.0));
-                Ok(Self { verify, guard, budget: file.budget, enabled: file.enabled })
+                let (budget, agents, enabled, reports) =
+                    (file.budget, file.agents, file.enabled, file.reports);
+                Ok(Self { verify, guard, budget, agents, enabled, reports })
             }
             Layout::Trellis | Layout::Ideal => {
                 let file: ForeignFile = parse(text)?;
@@ -75,10 +81,12 @@ fn problem(error: serde_saphyr::Error) -> Problem {
         serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
             let known = expected.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
             let shown: String = field.chars().take(100).collect();
-            place.problem(
-                format!("unknown key `{shown}`"),
-                did_you_mean(field, expected.iter().copied(), &known),
-            )
+            let hint = if is_for_a_person_to_say(field, expected) {
+                "a repo does not decide that: it goes into your own `~/.config/ralph/config.yaml`".to_owned()
+            } else {
+                did_you_mean(field, expected.iter().copied(), &known)
+            };
+            place.problem(format!("unknown key `{shown}`"), hint)
         }
         other => {
             let text = other.to_string();
@@ -89,9 +97,19 @@ fn problem(error: serde_saphyr::Error) -> Problem {
     }
 }
 
+/// Whether a key that the repo's file does not know is one of the person's own file, at the same place in it.
+fn is_for_a_person_to_say(field: &str, known_here: &[&str]) -> bool {
+    let theirs: &[&str] = match () {
+        () if known_here.contains(&"verify") => &["allow", "gate_timeout", "keep_env"],
+        () if known_here.contains(&"command") => &["base", "environment", "model"],
+        () => &[],
+    };
+    theirs.contains(&field)
+}
+
 /// One thing, or a list of them.
 #[derive(Debug)]
-struct OneOrMany<T>(Vec<Spanned<T>>);
+pub(crate) struct OneOrMany<T>(pub(crate) Vec<Spanned<T>>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -106,7 +124,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
 }
 
 #[derive(Debug)]
-enum Items<T> {
+pub enum Items<T> {
     One(T),
     Many(Vec<Spanned<T>>),
 }
@@ -228,6 +246,137 @@ impl<'de> Deserialize<'de> for RawGate {
         }
 
         deserializer.deserialize_any(GateVisitor)
+    }
+}
+
+/// What a repo may say about an agent: it may name a command.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawCommandAgent {
+    pub command: Option<Spanned<Items<String>>>,
+    pub dialect: Option<Spanned<String>>,
+    pub max_iterations: Option<Spanned<u32>>,
+}
+
+/// What a person may say about one: also how a built-in agent is called, and with which variables.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawAgent {
+    pub base: Option<Spanned<String>>,
+    pub command: Option<Spanned<Items<String>>>,
+    pub dialect: Option<Spanned<String>>,
+    pub max_iterations: Option<Spanned<u32>>,
+    pub model: Option<Spanned<String>>,
+    pub environment: Option<Named<RawValue>>,
+}
+
+impl From<RawCommandAgent> for RawAgent {
+    fn from(raw: RawCommandAgent) -> Self {
+        let RawCommandAgent { command, dialect, max_iterations } = raw;
+        Self { base: None, command, dialect, max_iterations, model: None, environment: None }
+    }
+}
+
+/// What a variable is set to: a text, `{from: OTHER}`, or nothing, which takes it away.
+#[derive(Debug)]
+pub enum RawValue {
+    Text(String),
+    From(String),
+    Nothing,
+    /// A number or a boolean, of which YAML does not say how it was written: `1.10`, `0x10`.
+    NotText,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FromVariable {
+    from: String,
+}
+
+impl<'de> Deserialize<'de> for RawValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ValueVisitor;
+
+        impl<'de> Visitor<'de> for ValueVisitor {
+            type Value = RawValue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, `{from: VARIABLE}`, or nothing to take the variable away")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawValue, E> {
+                Ok(RawValue::Text(text.to_owned()))
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<RawValue, E> {
+                Ok(RawValue::NotText)
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<RawValue, E> {
+                Ok(RawValue::NotText)
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<RawValue, E> {
+                Ok(RawValue::NotText)
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<RawValue, E> {
+                Ok(RawValue::NotText)
+            }
+
+            fn visit_unit<E: serde::de::Error>(self) -> Result<RawValue, E> {
+                Ok(RawValue::Nothing)
+            }
+
+            fn visit_none<E: serde::de::Error>(self) -> Result<RawValue, E> {
+                self.visit_unit()
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawValue, A::Error> {
+                let map = FromVariable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(RawValue::From(map.from))
+            }
+        }
+
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+/// A map from names to things, in the order in which they are written.
+#[derive(Debug)]
+pub struct Named<T>(pub Vec<(Spanned<String>, Spanned<T>)>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NamedVisitor<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
+            type Value = Named<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map from names")
+            }
+
+            fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+                Ok(Named::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Named(entries))
+            }
+        }
+
+        deserializer.deserialize_map(NamedVisitor(std::marker::PhantomData))
     }
 }
 

@@ -57,6 +57,14 @@ fn the_whole_native_form_is_understood() {
 
 #[test]
 fn unlimited_attempts_are_spelled_out() {
+    for (text, reports) in [
+        ("", None),
+        ("reports: repo\n", Some(Reports::Repo)),
+        ("reports: home\n", Some(Reports::Home)),
+        ("reports: off\n", Some(Reports::Off)),
+    ] {
+        assert_eq!(parse(text, Layout::Native).expect("valid").reports, reports);
+    }
     let config = parse("budget: { attempts: unlimited }\n", Layout::Native).expect("valid");
     assert_eq!(config.budget.attempts, Some(Attempts::Unlimited));
 }
@@ -83,6 +91,8 @@ fn what_is_wrong_is_named_with_its_place_and_a_hint() {
         ("verify:\n  - {run: a, name: x, needs: [x]}\n", 2, "waits for itself", "`needs`"),
         ("verify:\n  - {run: a, inputs: [\"[\"]}\n", 2, "`inputs`", "src/**"),
         ("guard: [teammates]\n", 1, "does not hold `teammates` yet", "agent:teammates"),
+        ("reports: nowhere\n", 1, "`reports: nowhere` is no place", "`repo`, `home`, `off`"),
+        ("reports: hom\n", 1, "`reports: hom` is no place", "did you mean `home`?"),
         ("budget: { attempts: 0 }\n", 1, "would let go at once", "at least 1"),
         ("budget: { attempts: many }\n", 1, "is not a number", "`unlimited`"),
         ("trust: true\nverify: [a]\n", 1, "unknown key `trust`", "there are"),

@@ -33,6 +33,7 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
         limits,
         goal: Some(goal()),
         prompt: None,
+        drive: None,
     });
     begun
 }
@@ -41,7 +42,7 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
 fn stop(of: &Loop, evidence: Evidence, session_stop: SessionStop) -> Facts {
     let mut facts = facts(evidence);
     facts.subject = Subject::Session;
-    facts.preset = "session";
+    facts.preset = &preset::SESSION;
     facts.limits = of.state.limits.clone().expect("it began");
     facts.session_stop = Some(session_stop);
     facts

@@ -105,12 +105,13 @@ pub(super) fn facts(evidence: Evidence) -> Facts {
         session: Some(SessionId::new("s1")),
         task: None,
         layout: Layout::Native,
-        preset: "check",
+        preset: &preset::CHECK,
         limits: Limits::new(&preset::CHECK, Layout::Native.data().clocks),
         definition: Digest::of("verify: [npm test]"),
         standing: Standing::Accepted,
         checks: Checks::Gates,
         export: ExportSeen::default(),
+        head: None,
         session_stop: None,
         evidence: Some(evidence),
     }
@@ -435,6 +436,26 @@ fn ideal_half_an_hour_after_the_start_lets_go_only_after_failing_once_more() {
     let mut check = Loop::default();
     check.stop(&ideal(0, failing()));
     assert_eq!(verdict(&check.stop(&ideal(1900, passing()))), Some(Verdict::Verified));
+}
+
+#[test]
+fn an_iteration_of_which_nothing_could_be_told_was_run_all_the_same() {
+    let mut driven = facts(trouble());
+    driven.preset = &preset::DRIVE;
+    driven.limits = Limits::new(&preset::DRIVE, Layout::Native.data().clocks);
+    driven.limits.attempts = Sourced::default(Attempts::AtMost(2));
+    let iteration = |check: &mut Loop, iteration, evidence| {
+        check.take(Event::IterationBegan { iteration, fresh: true });
+        check.stop(&Facts { evidence: Some(evidence), ..driven.clone() })
+    };
+    let mut check = Loop::default();
+    check.stop(&Facts { evidence: None, ..driven.clone() });
+    assert!(matches!(iteration(&mut check, 1, trouble()), Decision::Hold { attempt: None, .. }));
+    let mut other = Loop { state: check.state.clone(), history: check.history.clone() };
+    let last = iteration(&mut check, 2, failing());
+    assert_eq!(verdict(&last), Some(Verdict::Failed), "{last:?}");
+    let last = iteration(&mut other, 2, trouble());
+    assert_eq!(verdict(&last), Some(Verdict::Paused), "{last:?}");
 }
 
 #[test]

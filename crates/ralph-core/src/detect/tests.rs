@@ -108,3 +108,23 @@ fn two_ecosystems_in_one_repo_have_two_names() {
     let names: Vec<String> = propose(&project).into_iter().map(|proposal| proposal.name).collect();
     assert_eq!(names, ["gofmt", "vet", "test", "go test ./..."]);
 }
+
+#[test]
+fn a_security_scan_comes_last_and_never_alone() {
+    let scanned = |files: &[(&str, &str)], program: &str| {
+        let files = files.iter().map(|(name, text)| (name.to_string(), text.to_string()));
+        propose(&Project::new(files).with_programs([program.to_owned()]))
+    };
+    let found = scanned(&[("go.mod", "")], "semgrep");
+    let last = found.last().expect("a gate");
+    assert_eq!((last.kind, last.name.as_str(), last.timeout), (Kind::Security, "security", Some("10m")));
+    assert!(
+        last.run
+            .starts_with("semgrep scan --config auto --error --severity ERROR --severity WARNING || exit "),
+        "{}",
+        last.run
+    );
+    assert_eq!(found.len(), 4);
+    assert_eq!(scanned(&[("go.mod", "")], "another").len(), 3);
+    assert!(scanned(&[("notes.txt", "")], "semgrep").is_empty());
+}

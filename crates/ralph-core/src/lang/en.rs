@@ -57,6 +57,8 @@ pub(super) static WORDS: Words = Words {
                  The work is NOT verified.",
     cancelled_at: "Cancelled Ralph loop (was at iteration {n})",
     no_active_loop: "No active Ralph loop found.",
+    report_written: "Report: {path}",
+    report_lost: "The report could not be written: {why}",
 
     loop_already_runs: "A loop is already running in this session; `--replace` puts the new one in its place.",
     paused_loop_here: "There is a paused loop here: {task}. Say \"continue\", or use `ralph resume`, to go on with it.",

@@ -57,6 +57,8 @@ pub(super) static WORDS: Words = Words {
                  antes. El trabajo NO está verificado.",
     cancelled_at: "Loop de Ralph cancelado (estaba en la iteración {n})",
     no_active_loop: "No hay ningún Loop de Ralph activo.",
+    report_written: "Informe: {path}",
+    report_lost: "No se pudo escribir el informe: {why}",
 
     loop_already_runs: "Ya hay un Loop en marcha en esta sesión; `--replace` lo sustituye.",
     paused_loop_here: "Aquí hay un Loop en pausa: {task}. Diga «continue» o use `ralph resume` para seguir con él.",

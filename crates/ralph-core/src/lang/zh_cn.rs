@@ -56,6 +56,8 @@ pub(super) static WORDS: Words = Words {
     client_cap: "客户端在没有工具调用的情况下，拦截 {cap} 次后就会结束回合，因此 Loop 在此之前放行。工作尚未验证。",
     cancelled_at: "已取消 Ralph Loop（当时为第 {n} 次迭代）",
     no_active_loop: "找不到运行中的 Ralph Loop。",
+    report_written: "报告：{path}",
+    report_lost: "报告无法写入：{why}",
 
     loop_already_runs: "此会话已有 Loop 在运行；使用 `--replace` 替换它。",
     paused_loop_here: "这里有一个已暂停的 Loop：{task}。说“继续”或使用 `ralph resume` 恢复执行。",

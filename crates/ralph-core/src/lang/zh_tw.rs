@@ -56,6 +56,8 @@ pub(super) static WORDS: Words = Words {
     client_cap: "用戶端在沒有工具呼叫的情況下，阻擋 {cap} 次後就會結束回合，因此 Loop 在此之前放行。工作尚未驗證。",
     cancelled_at: "已取消 Ralph Loop（當時為第 {n} 次迭代）",
     no_active_loop: "找不到執行中的 Ralph Loop。",
+    report_written: "報告：{path}",
+    report_lost: "報告無法寫入：{why}",
 
     loop_already_runs: "此工作階段已有 Loop 在執行；使用 `--replace` 取代它。",
     paused_loop_here: "這裡有一個已暫停的 Loop：{task}。說「繼續」或使用 `ralph resume` 恢復執行。",

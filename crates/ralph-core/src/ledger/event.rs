@@ -2,17 +2,24 @@
 //!
 //! Stored data is an API: a variant may be added, a field may be added with a default, nothing is ever renamed or removed.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent_report::AgentReport;
 use crate::budget::Limits;
+use crate::drive::Wishes;
 use crate::gate::GateReport;
 use crate::gate::receipt::Receipt;
 use crate::goal::Goal;
 use crate::id::{AgentId, Digest, GateName, SessionId, TreeHash};
 use crate::layout::Layout;
 use crate::loop_error::ErrorKind;
+use crate::money::Micros;
+use crate::note::NoteValue;
+use crate::promise::PromiseSeen;
+use crate::stream::{Denial, Tokens};
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Who is trying to stop.
@@ -26,6 +33,8 @@ pub enum Subject {
     },
     /// The session itself.
     Session,
+    /// An agent that we run ourselves, again and again.
+    Driver,
     /// Nobody: a person, an agent or CI wants to know now.
     Plain,
 }
@@ -36,6 +45,7 @@ impl Subject {
         match self {
             Self::SubAgent { name, .. } => name,
             Self::Session => "session",
+            Self::Driver => "loop",
             Self::Plain => "verify",
         }
     }
@@ -60,6 +70,9 @@ pub enum Event {
         /// The prompt of the person that a guarded session works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
+        /// How the driver is to go about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drive: Option<Wishes>,
     },
     /// A session carries the loop on.
     Bound {
@@ -68,6 +81,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<i32>,
     },
+    /// Nobody asks for it by the session that carried it any more.
+    Unbound,
     Paused {
         why: PauseCause,
     },
@@ -89,6 +104,38 @@ pub enum Event {
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         report: Option<AgentReport>,
+    },
+    /// The driver runs its agent once more.
+    IterationBegan {
+        iteration: u32,
+        #[serde(default)]
+        fresh: bool,
+    },
+    /// The agent's run is over; what it is worth is judged next.
+    AgentEnded {
+        iteration: u32,
+        run: AgentRun,
+    },
+    /// The tree after an iteration is kept under a hidden ref.
+    Kept {
+        iteration: u32,
+        commit: String,
+    },
+    /// A usage limit: nothing happens before then.
+    WaitsUntil {
+        until: Timestamp,
+        why: String,
+    },
+    /// Three iterations were equal: the next one begins in another way.
+    StrategyChanged,
+    /// A process drives the loop, and no other does.
+    Owned {
+        owner: Owner,
+    },
+    /// Somebody noted something; nothing is decided by it.
+    Noted {
+        key: String,
+        value: NoteValue,
     },
     /// Something went wrong that was no stop.
     Erred {
@@ -164,12 +211,90 @@ pub struct Judgement {
     pub tree: Option<TreeHash>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureMark>,
+    /// The commit that the tree stands on, where the driver looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// The last tool call before the stop, where it is known: the same one at the next stop means that nothing was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
     /// The agent promised, and it was not so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub false_promise: bool,
+}
+
+/// One run of the driver's agent.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentRun {
+    pub ended: AgentEnd,
+    pub took: Duration,
+    /// Of this run alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Micros>,
+    #[serde(default)]
+    pub tokens: Tokens,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// What it was not allowed to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<Denial>,
+    /// Processes that it left running; they have been ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_running: Vec<String>,
+    /// The branch that it switched to, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switched_to: Option<String>,
+    /// How its last words stand to the promise, where one is asked for. They are heard once, and may be judged by somebody
+    /// else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<PromiseSeen>,
+}
+
+impl AgentRun {
+    /// A run of which nothing more is known.
+    pub fn new(ended: AgentEnd, took: Duration) -> Self {
+        Self {
+            ended,
+            took,
+            cost: None,
+            tokens: Tokens::default(),
+            session: None,
+            denied: Vec::new(),
+            left_running: Vec::new(),
+            switched_to: None,
+            promise: None,
+        }
+    }
+}
+
+/// How a run of the driver's agent ended.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum AgentEnd {
+    Finished,
+    /// It died, or said that it failed.
+    Failed {
+        why: String,
+    },
+    /// It ran longer than it may.
+    TimedOut,
+    /// Neither a byte nor a change of the tree for too long.
+    WentSilent,
+    /// Its model would not serve it any more for now.
+    OutOfUsage {
+        why: String,
+    },
+    Interrupted,
+}
+
+/// Who drives a loop. A number of a process means nothing after a reboot.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    pub process: i32,
+    pub started: u64,
+    pub boot: String,
 }
 
 /// One of the errors that count in a row.
@@ -198,6 +323,16 @@ pub enum PauseCause {
     Limit {
         limit: LimitHit,
     },
+    /// Who drove it was told to end.
+    Interrupted,
+    /// The agent asked again and again for what it may not do; this line in `allow:` would let it.
+    Denied {
+        rule: String,
+    },
+    /// The service does not know the person's key.
+    NotSignedIn {
+        why: String,
+    },
 }
 
 impl PauseCause {
@@ -216,6 +351,10 @@ pub enum CancelCause {
     FileDeleted,
     /// Another loop took its place.
     Replaced,
+    /// The person gave it up for this reason.
+    Failed {
+        why: String,
+    },
 }
 
 /// Enough of a failure to tell at the next attempt whether it is still the same one.

@@ -5,7 +5,7 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::{Condition, Lane, MAX_REQUESTS, Needle, Request, Script, Served, Turn};
+use super::{Api, Condition, Lane, MAX_REQUESTS, Needle, Request, Script, Served, Turn};
 
 /// How much of a request a problem quotes.
 const QUOTE: usize = 2000;
@@ -13,6 +13,7 @@ const QUOTE: usize = 2000;
 /// The script while it is played.
 #[derive(Debug)]
 pub(super) struct Stage {
+    api: Api,
     lanes: Vec<Part>,
     main: Part,
     side: Part,
@@ -28,8 +29,9 @@ struct Part {
 }
 
 impl Stage {
-    pub(super) fn new(script: Script) -> Self {
+    pub(super) fn new(api: Api, script: Script) -> Self {
         Self {
+            api,
             lanes: script.lanes.into_iter().map(Part::new).collect(),
             main: Part::new(script.main),
             side: Part::new(Lane::new("side").then_repeat(Turn::say("ok"))),
@@ -48,7 +50,7 @@ impl Stage {
                 "the scripted model's request limit is reached",
             );
         }
-        let heard = Heard::in_request(&body);
+        let heard = self.api.heard(&body);
         let (request, turn, problems) = self.part_for(&heard).play(heard.last_user, body);
         self.served.requests.push(request);
         self.served.problems.extend(problems);
@@ -63,6 +65,10 @@ impl Stage {
         } else {
             &mut self.side
         }
+    }
+
+    pub(super) fn requests(&self) -> usize {
+        self.served.requests.len()
     }
 
     pub(super) fn problem(&mut self, problem: String) {
@@ -165,8 +171,24 @@ impl Needle {
     }
 }
 
+/// Who says a part of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    Model,
+    /// The person, and what is given back to the model in the person's name: tool results, feedback.
+    User,
+    /// The client itself.
+    Other,
+}
+
+/// A part of a conversation.
+pub(super) struct Item {
+    pub(super) voice: Voice,
+    pub(super) text: String,
+}
+
 /// The text of a request, sorted by who said it.
-struct Heard {
+pub(super) struct Heard {
     users: Vec<String>,
     last_user: String,
     system: String,
@@ -174,39 +196,14 @@ struct Heard {
 }
 
 impl Heard {
-    fn in_request(body: &Value) -> Self {
-        let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let users = messages.iter().filter(|message| message["role"] == "user");
+    pub(super) fn new(items: impl IntoIterator<Item = Item>, system: String, has_tools: bool) -> Self {
+        let items: Vec<Item> = items.into_iter().collect();
         // Everything the model did not say itself counts, whatever role the client gives it.
-        let spoken = messages.iter().rposition(|message| message["role"] == "assistant");
-        let since = &messages[spoken.map_or(0, |at| at + 1)..];
-        Self {
-            users: users.map(|message| text_of(&message["content"])).collect(),
-            last_user: since
-                .iter()
-                .map(|message| text_of(&message["content"]))
-                .collect::<Vec<_>>()
-                .join("\n"),
-            system: text_of(&body["system"]),
-            has_tools: body["tools"].as_array().is_some_and(|tools| !tools.is_empty()),
-        }
-    }
-}
-
-/// All the text in a message's content: a string, or a list of blocks, of which tool results hold content again.
-fn text_of(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().map(text_of_block).collect::<Vec<_>>().join("\n"),
-        _ => String::new(),
-    }
-}
-
-fn text_of_block(block: &Value) -> String {
-    match block["type"].as_str() {
-        Some("text") => text_of(&block["text"]),
-        Some("tool_result") => text_of(&block["content"]),
-        _ => String::new(),
+        let spoken = items.iter().rposition(|item| item.voice == Voice::Model);
+        let since = &items[spoken.map_or(0, |at| at + 1)..];
+        let last_user = since.iter().map(|item| item.text.as_str()).collect::<Vec<_>>().join("\n");
+        let users = items.into_iter().filter(|item| item.voice == Voice::User).map(|item| item.text);
+        Self { users: users.collect(), last_user, system, has_tools }
     }
 }
 
@@ -242,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_came_since_the_model_spoke_is_all_text_of_every_later_message() {
-        let heard = Heard::in_request(&body(&json!([
+        let heard = Api::Messages.heard(&body(&json!([
             {"role": "user", "content": "first"},
             {"role": "assistant", "content": [{"type": "text", "text": "spoken"}]},
             {"role": "user", "content": [
@@ -255,9 +252,44 @@ mod tests {
     }
 
     #[test]
+    fn a_request_reads_the_same_whichever_service_it_is_for() {
+        let responses = Api::Responses.heard(&json!({
+            "instructions": "rules",
+            "tools": [{"name": "exec_command"}],
+            "input": [
+                {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "note"}]},
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "first"}]},
+                {"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": "c"},
+                {"type": "function_call_output", "call_id": "c", "output": "result"},
+            ],
+        }));
+        let gemini = Api::Gemini.heard(&json!({
+            "systemInstruction": {"parts": [{"text": "rules"}]},
+            "tools": [{"functionDeclarations": [{"name": "write_file"}]}],
+            "contents": [
+                {"role": "user", "parts": [{"text": "first"}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "write_file", "args": {}}}]},
+                {"role": "user", "parts": [{"functionResponse": {"response": {"output": "result"}}}]},
+            ],
+        }));
+        for heard in [responses, gemini] {
+            assert_eq!(heard.users, ["first", "result"]);
+            assert_eq!(heard.last_user, "result");
+            assert_eq!(heard.system, "rules");
+            assert!(heard.has_tools);
+        }
+        let side = json!({"contents": [], "tools": [{"googleSearch": {}}]});
+        assert!(
+            !Api::Gemini.heard(&side).has_tools,
+            "a search of the service's own is no tool of the client"
+        );
+    }
+
+    #[test]
     fn a_lane_takes_a_request_only_when_all_its_conditions_hold() {
         let lane = Lane::new("check").when_first_user_contains("SUB").when_last_user_contains("TASK");
         let mut stage = Stage::new(
+            Api::Messages,
             Script::new().lane(lane.turn(Turn::say("from the lane"))).main(vec![Turn::say("from main")]),
         );
         assert_eq!(said(&stage.take(asking("SUB only"))), "from main");
@@ -267,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_request_without_tools_that_no_lane_takes_gets_a_side_answer() {
-        let mut stage = Stage::new(Script::new());
+        let mut stage = Stage::new(Api::Messages, Script::new());
         assert_eq!(said(&stage.take(json!({"messages": [{"role": "user", "content": "a title?"}]}))), "ok");
         let served = stage.close();
         assert_eq!(served.requests[0].lane, "side");
@@ -277,7 +309,7 @@ mod tests {
     #[test]
     fn needles_are_looked_for_and_looked_out_for() {
         let turns = vec![Turn::say("a").expecting("YES"), Turn::say("b").expecting_not("NO")];
-        let mut stage = Stage::new(Script::new().main(turns));
+        let mut stage = Stage::new(Api::Messages, Script::new().main(turns));
         stage.take(asking("maybe"));
         stage.take(asking("NO"));
         let problems = stage.close().problems;
@@ -292,7 +324,10 @@ mod tests {
 
     #[test]
     fn a_turn_with_a_needle_that_nobody_asked_for_is_a_problem() {
-        let mut stage = Stage::new(Script::new().main(vec![Turn::say("a"), Turn::say("b").expecting("YES")]));
+        let mut stage = Stage::new(
+            Api::Messages,
+            Script::new().main(vec![Turn::say("a"), Turn::say("b").expecting("YES")]),
+        );
         stage.take(asking("go"));
         assert_eq!(
             stage.close().problems,
@@ -302,11 +337,11 @@ mod tests {
 
     #[test]
     fn running_out_is_a_problem_unless_a_turn_repeats() {
-        let mut stage = Stage::new(Script::new());
+        let mut stage = Stage::new(Api::Messages, Script::new());
         assert_eq!(said(&stage.take(asking("go"))), "SCRIPT-EXHAUSTED");
         assert_eq!(stage.close().problems.len(), 1);
 
-        let mut stage = Stage::new(Script::new().then_repeat(Turn::say("again")));
+        let mut stage = Stage::new(Api::Messages, Script::new().then_repeat(Turn::say("again")));
         assert_eq!(said(&stage.take(asking("go"))), "again");
         assert_eq!(said(&stage.take(asking("go"))), "again");
         assert!(stage.close().problems.is_empty());
@@ -314,7 +349,7 @@ mod tests {
 
     #[test]
     fn the_request_after_the_limit_is_refused_and_told() {
-        let mut stage = Stage::new(Script::new().then_repeat(Turn::say("again")));
+        let mut stage = Stage::new(Api::Messages, Script::new().then_repeat(Turn::say("again")));
         for _ in 0..MAX_REQUESTS {
             assert_eq!(said(&stage.take(asking("go"))), "again");
         }

@@ -26,7 +26,13 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         let line = language::telling(&found.state, None).cancelled();
         if found.happen(&place.home, &Happening::Cancel(CancelCause::Command))? {
             cancelled += 1;
-            ui::say(format_args!("{}: {line}", found.id));
+            ui::say(found.with_report(format!("{}: {line}", found.id)));
+        }
+    }
+    for found in place.driven_loops(arguments.r#loop.as_deref())? {
+        if found.happen(&place.repo_home, &Happening::Cancel(CancelCause::Command))? {
+            cancelled += 1;
+            ui::say(format_args!("{}: {}", found.id, language::telling(&found.state, None).cancelled()));
         }
     }
     if cancelled == 0 {

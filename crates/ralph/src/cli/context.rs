@@ -6,8 +6,8 @@ use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
 use crate::definition::{Found, Settings};
+use crate::driver::driven::DrivenLoop;
 use crate::home::{Home, RepoHome};
-use crate::hook::acceptances_that_count;
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::tree::TreeReader;
@@ -59,7 +59,7 @@ impl Place {
     /// What holds for the session in whose shell we are: what was accepted there does not count for itself.
     pub(super) fn found_for(&self, session: Option<&SessionId>) -> Result<Found, Failure> {
         match session {
-            Some(_) => self.found_by(&acceptances_that_count(&self.trust, &self.repo, session, None)),
+            Some(_) => self.found_by(&self.trust.that_counts(&self.repo, session, None)),
             None => self.found(),
         }
     }
@@ -74,6 +74,9 @@ impl Place {
     pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, Failure> {
         if let Some(word) = word {
             let id = self.named_loop(Some(word))?;
+            if DrivenLoop::at(&self.repo_home, id.clone())?.is_some() {
+                return Ok(Vec::new());
+            }
             let found = SessionLoop::at(&self.home, self.repo.clone(), id.clone())?;
             let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
             return Ok(vec![found.ok_or_else(none)?]);
@@ -84,6 +87,17 @@ impl Place {
             return Ok(vec![found]);
         }
         Ok(SessionLoop::open_in(&self.home, &self.repo)?)
+    }
+
+    /// The loops of the driver that a command is about: the named one, else every one that is not over.
+    pub(super) fn driven_loops(&self, word: Option<&str>) -> Result<Vec<DrivenLoop>, Failure> {
+        match word {
+            Some(word) => {
+                let id = self.named_loop(Some(word))?;
+                Ok(DrivenLoop::at(&self.repo_home, id)?.into_iter().collect())
+            }
+            None => Ok(DrivenLoop::open_in(&self.repo_home)?),
+        }
     }
 
     /// What only a person may do: an agent does not free itself.

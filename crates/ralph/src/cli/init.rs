@@ -2,6 +2,8 @@
 //! wrote; and takes all of it out again.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ralph_core::config::{Config, Guard};
@@ -19,9 +21,9 @@ use crate::install::{Installed, Timeouts, Undone, claude};
 use crate::trust::Trust;
 use crate::ui::live::Live;
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};
-use crate::{clock, exit};
+use crate::{clock, env, exit};
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(after_help = "Examples:\n  ralph init                on a terminal: show, try, ask, write\n  \
 ralph init --dry-run      only show what would be written\n  \
 ralph init --yes          write all of it without asking (for scripts)\n  \
@@ -57,6 +59,11 @@ pub(super) struct Arguments {
     /// A gate of your own choice instead of the ones found; may be given several times
     #[arg(long, value_name = "COMMAND")]
     gate: Vec<String>,
+}
+
+/// Finds the gates and asks, and leaves the client's settings alone.
+pub(super) fn gates_only() -> Done {
+    run(&Arguments { no_hooks: true, ..Arguments::default() })
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
@@ -275,6 +282,7 @@ impl Plan {
             jobs: engine::jobs(),
             keep_going: true,
             fresh: true,
+            signals: None,
         };
         let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
         drop(live);
@@ -448,13 +456,14 @@ fn chosen(place: &Place, arguments: &Arguments) -> Result<Vec<Chosen>, Failure> 
             name: run.clone(),
             run: run.clone(),
             because: "as you said".into(),
+            timeout: None,
         };
         arguments.gate.iter().map(own).collect()
     };
     Ok(proposals.into_iter().map(|proposal| Chosen { proposal, tried: None }).collect())
 }
 
-/// The names at the root and in `tests/`, with the texts that matter.
+/// The names at the root and in `tests/`, with the texts that matter, and the programs that do.
 fn project(place: &Place) -> Result<Project, Failure> {
     let mut files = Vec::new();
     for (folder, prefix) in [(place.repo.root.clone(), ""), (place.repo.root.join("tests"), "tests/")] {
@@ -466,7 +475,15 @@ fn project(place: &Place) -> Result<Project, Failure> {
             files.push((format!("{prefix}{name}"), String::from_utf8_lossy(&text).into_owned()));
         }
     }
-    Ok(Project::new(files))
+    let installed = detect::PROGRAMS.into_iter().filter(|program| is_installed(program));
+    Ok(Project::new(files).with_programs(installed.map(str::to_owned)))
+}
+
+fn is_installed(program: &str) -> bool {
+    let may_run = |path: PathBuf| {
+        fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&env::path()).any(|folder| folder.is_absolute() && may_run(folder.join(program)))
 }
 
 impl NewConfig {
@@ -486,7 +503,9 @@ impl NewConfig {
         text.push_str(if working.is_empty() { "verify: []\n" } else { "verify:\n" });
         for chosen in &self.gates {
             let proposal = &chosen.proposal;
-            let line = format!("- {{ name: {}, run: {} }}", yaml(&proposal.name), yaml(&proposal.run));
+            let timeout = proposal.timeout.map(|time| format!(", timeout: {time}")).unwrap_or_default();
+            let line =
+                format!("- {{ name: {}, run: {}{timeout} }}", yaml(&proposal.name), yaml(&proposal.run));
             let about = chosen.tried.as_ref().map(about).unwrap_or_default();
             match works(&chosen) {
                 true => text.push_str(&format!("  {line}{about}\n")),

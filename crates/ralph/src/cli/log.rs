@@ -1,17 +1,24 @@
 //! `ralph log`: what was, event by event.
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ralph_core::duration;
 use ralph_core::feedback;
-use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, ResetCause};
+use ralph_core::foreign_text;
+use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, ResetCause, Subject};
 use ralph_core::ledger::line::Line;
+use ralph_core::note::NoteValue;
+use ralph_core::secrets::Secrets;
+use ralph_core::state::{State, Status};
 use ralph_core::verdict::Verdict;
 use serde_json::json;
 
 use super::Done;
 use super::context::Place;
+use crate::driver::lines;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::{clock, ledger};
 
@@ -22,7 +29,7 @@ use crate::{clock, ledger};
 pub(super) struct Arguments {
     /// Which loop (its id or the beginning of it); without one, the loop last active
     r#loop: Option<String>,
-    /// Go on showing events as they come
+    /// Go on showing events as they come, until the loop is over
     #[arg(short, long)]
     follow: bool,
     /// One JSON object a line, for scripts
@@ -34,34 +41,63 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let id = place.named_loop(arguments.r#loop.as_deref())?;
     let dir = place.repo_home.loop_dir(&id);
-    let mut shown = 0;
     if !arguments.json {
         ui::say(paint(STRONG, &id));
     }
-    loop {
-        let reading = ledger::read(&dir)?;
-        for line in reading.lines.iter().skip(shown) {
-            show(line, arguments.json);
-        }
-        shown = shown.max(reading.lines.len());
-        if let Some(damage) = reading.damage.filter(|_| !arguments.follow) {
-            ui::remark(paint(BAD, format!("line {}: {}", damage.line, damage.what)));
-        }
-        if !arguments.follow {
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(Duration::from_millis(200));
+    let shown = if arguments.follow { follow(&dir, arguments.json) } else { show_all(&dir, arguments.json) };
+    match shown {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn show(line: &Line, as_json: bool) {
+fn show_all(dir: &Path, as_json: bool) -> io::Result<()> {
+    let reading = ledger::read(dir)?;
+    for line in &reading.lines {
+        show(line, as_json)?;
+    }
+    if let Some(damage) = reading.damage {
+        ui::remark(paint(BAD, format!("line {}: {}", damage.line, damage.what)));
+    }
+    Ok(())
+}
+
+/// Shows events as they come.
+fn follow(dir: &Path, as_json: bool) -> io::Result<()> {
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    let (mut size, mut shown) = (None, 0);
+    loop {
+        let now = Some(ledger::size(dir)?);
+        if size != now {
+            size = now;
+            let reading = ledger::read(dir)?;
+            for line in reading.lines.iter().skip(shown) {
+                show(line, as_json)?;
+            }
+            shown = shown.max(reading.lines.len());
+            if is_over(&reading.state) {
+                return Ok(());
+            }
+        }
+        if ui::reader_leaves_within(LOOK_EVERY) {
+            return Ok(());
+        }
+    }
+}
+
+/// Looks of a person at the gates are no loop: one comes after the other.
+fn is_over(state: &State) -> bool {
+    matches!(state.status, Status::Ended { .. }) && state.subject != Some(Subject::Plain)
+}
+
+fn show(line: &Line, as_json: bool) -> io::Result<()> {
     if as_json {
         let value = json!({"seq": line.seq, "at": line.at, "event": line.event, "hash": line.hash});
-        ui::say(value);
-        return;
+        return ui::say_to_somebody(value);
     }
     let when = line.at.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S").to_string();
-    ui::say(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)));
+    ui::say_to_somebody(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
 }
 
 fn sentence(event: &Event) -> String {
@@ -111,8 +147,10 @@ fn sentence(event: &Event) -> String {
             format!("looked at {names}, judging nobody")
         }
         Event::Waited { what, .. } => format!("waiting for {what}"),
+        Event::Unbound => "no session is asked for it any more".into(),
+        Event::Noted { key, value } => format!("noted `{key}`: {}", noted(value)),
         Event::Bound { session, .. } => format!("carried by session {session}"),
-        Event::Paused { why } => paint(ODD, format!("paused: {}", pause_cause(why))),
+        Event::Paused { why } => paint(ODD, format!("paused: {}", lines::pause_cause(why))),
         Event::Resumed { renewed: true } => "resumed, with the same budget once more".into(),
         Event::Resumed { renewed: false } => "resumed".into(),
         Event::Cancelled { why } => paint(ODD, format!("cancelled: {}", cancel_cause(why))),
@@ -121,6 +159,25 @@ fn sentence(event: &Event) -> String {
             let report = report.map(|report| format!(": {}", report.line())).unwrap_or_default();
             format!("agent `{name}` finished{report}")
         }
+        Event::IterationBegan { iteration, .. } => format!("iteration {iteration}: the agent runs"),
+        Event::AgentEnded { iteration, run } => {
+            let cost = run.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
+            format!(
+                "iteration {iteration}: {} after {}{cost}",
+                lines::agent_end(&run.ended),
+                duration::show(run.took)
+            )
+        }
+        Event::Kept { iteration, commit } => {
+            let short: String = commit.chars().take(12).collect();
+            format!("iteration {iteration}: the tree is kept as {short}")
+        }
+        Event::WaitsUntil { until, why } => {
+            let until = until.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S");
+            paint(ODD, format!("waits until {until}: {why}"))
+        }
+        Event::StrategyChanged => paint(ODD, "no progress: the next iteration begins in another way"),
+        Event::Owned { owner } => format!("driven by process {}", owner.process),
         Event::Erred { error, in_a_row } => {
             paint(BAD, format!("error ({in_a_row} in a row): {:?}: {}", error.kind, error.what))
         }
@@ -138,23 +195,23 @@ fn reset_cause(why: &ResetCause) -> String {
     }
 }
 
-fn pause_cause(why: &PauseCause) -> String {
+fn cancel_cause(why: &CancelCause) -> String {
     match why {
-        PauseCause::Word => "the person said so".into(),
-        PauseCause::Command => "`ralph pause`".into(),
-        PauseCause::SessionEnded { reason } => format!("its session ended ({reason})"),
-        PauseCause::Cleared { .. } => "its session was cleared".into(),
-        PauseCause::Errors => "too many errors in a row".into(),
-        PauseCause::Limit { limit } => format!("a limit was reached ({})", limit.code()),
+        CancelCause::Command => "the person said so".into(),
+        CancelCause::FileDeleted => "its file in the repo was deleted".into(),
+        CancelCause::Replaced => "another loop took its place".into(),
+        CancelCause::Failed { why } => format!("the person gave it up: {why}"),
     }
 }
 
-fn cancel_cause(why: &CancelCause) -> &'static str {
-    match why {
-        CancelCause::Command => "the person said so",
-        CancelCause::FileDeleted => "its file in the repo was deleted",
-        CancelCause::Replaced => "another loop took its place",
-    }
+/// On one line: the whole of it is in `ralph state read`.
+fn noted(value: &NoteValue) -> String {
+    let text = match value {
+        NoteValue::Bool(value) => value.to_string(),
+        NoteValue::Number(value) => value.to_string(),
+        NoteValue::Text(text) => foreign_text::clean(text.as_bytes(), &Secrets::default()),
+    };
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
 }
 
 fn oddity(what: &ExportOddity) -> String {

@@ -33,6 +33,12 @@ pub(super) fn run(arguments: &Arguments) -> Done {
             ui::say(format_args!("\n{}", found.id));
         }
     }
+    for found in place.driven_loops(arguments.r#loop.as_deref())? {
+        if found.happen(&place.repo_home, &happening)? {
+            paused += 1;
+            ui::say(format_args!("{}: paused; `ralph resume` goes on", found.id));
+        }
+    }
     if arguments.r#loop.is_none() {
         paused += free_guarded(&place, &happening)?;
     }

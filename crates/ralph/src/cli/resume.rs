@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use ralph_core::life::{Happening, happen};
 
 use super::context::Place;
+use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
+use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
 use crate::{env, exit, language, loops, sessions, task_list, ui};
 
@@ -13,11 +15,17 @@ use crate::{env, exit, language, loops, sessions, task_list, ui};
 #[command(
     after_help = "Examples:\n  ralph resume             every paused loop and every freed session of this repo\n  \
 ralph resume fix-the-3f  one loop, by the beginning of its id\n\n\
+A loop of `ralph loop` goes on in this terminal, after an interrupt or any kill. \
 In the session itself, say `continue`. What a person, a limit or errors paused, no agent's shell resumes."
 )]
 pub(super) struct Arguments {
     /// Only this loop (its id or the beginning of it)
     r#loop: Option<String>,
+    /// Go on at once with a loop that waits for a usage limit
+    #[arg(long)]
+    now: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
@@ -42,10 +50,40 @@ pub(super) fn run(arguments: &Arguments) -> Done {
             ui::say(format_args!("\n{}", found.id));
         }
     }
-    if resumed == 0 {
-        ui::say(language::of_person().words().no_active_loop);
+    match driven(&place, arguments, resumed > 0)? {
+        Some(found) => return loop_command::go_on(&place, &found, arguments.now, &arguments.output),
+        None if resumed > 0 => {}
+        None => match loop_command::ended_without_a_word(&place)? {
+            Some(found) => return loop_command::tell_end(&place, &found, &arguments.output),
+            None => ui::say(language::of_person().words().no_active_loop),
+        },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The loop of the driver that goes on in this very terminal.
+fn driven(place: &Place, arguments: &Arguments, others_go_on: bool) -> Result<Option<DrivenLoop>, Failure> {
+    let mut open = place.driven_loops(arguments.r#loop.as_deref())?;
+    if let (Some(_), [found]) = (&arguments.r#loop, open.as_slice())
+        && !found.is_open()
+    {
+        return Err(Failure::new(exit::USAGE, format!("`{}` is over", found.id))
+            .hint("start it anew: `ralph loop \"task\"`"));
+    }
+    // One that is being driven needs nobody. Whoever can only have meant that one is told who drives it.
+    let somebody_waits = others_go_on || open.iter().any(|found| found.driven_by().is_none());
+    if arguments.r#loop.is_none() && somebody_waits {
+        open.retain(|found| found.driven_by().is_none());
+    }
+    if open.len() > 1 {
+        let names = open.iter().map(|found| format!("`{}`", found.id)).collect::<Vec<_>>().join(", ");
+        return Err(Failure::new(exit::USAGE, "several loops could go on in this terminal")
+            .hint(format!("name one of {names}")));
+    }
+    if !open.is_empty() {
+        Place::only_for_a_person("resume a loop")?;
+    }
+    Ok(open.pop())
 }
 
 /// Guarded sessions that were freed.

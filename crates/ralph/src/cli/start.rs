@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use ralph_core::start_request;
+use ralph_core::id::SessionId;
+use ralph_core::start_request::{self, StartRequest, UsageError};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::start::{Begun, Start, accepted_gates};
+use crate::start::{Begun, Refused, Start, accepted_gates};
 use crate::{env, exit, language, task_list, ui};
 
 #[derive(clap::Args)]
@@ -36,17 +37,19 @@ Examples:
   ralph start --tasks docs/tasks.md";
 
 pub(super) fn run(arguments: &Arguments) -> Done {
-    let refused = |what: String, hint: String| Failure::new(exit::USAGE, what).hint(hint);
-    let request = start_request::parse(&arguments.words).map_err(|error| refused(error.what, error.hint))?;
-    let place = Place::here_or_new()?;
-    let session = env::agent_session();
-    let in_force = accepted_gates(place.found_for(session.as_ref())?);
+    let request = start_request::parse(&arguments.words).map_err(misused)?;
+    begin(&Place::here_or_new()?, env::agent_session().as_ref(), &request)
+}
+
+/// Starts a loop for that session, or for the first one that claims it, and tells of it.
+pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartRequest) -> Done {
+    let in_force = accepted_gates(place.found_for(session)?);
     let start = Start {
         home: &place.home,
         repo: &place.repo,
         settings: &place.settings,
         in_force: in_force.as_ref(),
-        session: session.as_ref(),
+        session,
     };
     let guarded = in_force.as_ref().is_some_and(|in_force| in_force.config.guard.holds_session());
     if guarded {
@@ -56,10 +59,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if request.replace {
         Place::only_for_a_person("replace a loop")?;
     }
-    if start.wakes_what_waits_for_a_person(&request).map_err(|error| refused(error.what, error.hint))? {
+    if start.wakes_what_waits_for_a_person(request).map_err(refused)? {
         Place::only_for_a_person("resume a loop")?;
     }
-    let begun = start.start(&request).map_err(|error| refused(error.what, error.hint))?;
+    let begun = start.start(request).map_err(refused)?;
     let found = begun.the_loop();
     let tasks = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
     let tasks = tasks.map(|list| task_list::look(&found.repo.root, list));
@@ -78,4 +81,12 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     ui::say(format_args!("\n{}", found.id));
     Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn misused(error: UsageError) -> Failure {
+    Failure::new(exit::USAGE, error.what).hint(error.hint)
+}
+
+fn refused(error: Refused) -> Failure {
+    Failure::new(exit::USAGE, error.what).hint(error.hint)
 }

@@ -157,6 +157,7 @@ impl Offered {
                 "accepted": accepted,
                 "gates": self.config.gates,
                 "guard": self.config.guard,
+                "agents": self.config.agents,
                 "enabled": self.config.enabled,
             }));
             return;
@@ -176,6 +177,10 @@ impl Offered {
             ui::say("  no gates: completion markers of the task, where there are any");
         }
         ui::say(format_args!("  holds: {}", self.config.guard.names().join(", ")));
+        for agent in &self.config.agents {
+            let command = agent.command().replace('\n', "\n  | ");
+            ui::say(format_args!("  agent {}: {command}", agent.name));
+        }
         ui::say(format_args!("  SHA-256 {}", self.sha256));
         match accepted {
             Some(acceptance) => {

@@ -15,6 +15,7 @@ use super::context::Place;
 use super::{Done, Failure};
 use crate::definition::{Found, InForce};
 use crate::engine::{self, Asked, Case, EngineError};
+use crate::repo::Repo;
 use crate::ui::live::Live;
 use crate::ui::{self, BAD, FAINT, GOOD, paint, snippet, table};
 use crate::{clock, env, exit};
@@ -55,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     let mut in_force = accepted(&mut place, arguments.json)?;
     if in_force.config.gates.is_empty() || !in_force.config.enabled {
-        return Err(no_gates(&place, &in_force));
+        return Err(no_gates(&place.repo, &in_force));
     }
     let subset = !arguments.gates.is_empty();
     if subset {
@@ -70,6 +71,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         jobs: arguments.jobs.unwrap_or_else(engine::jobs),
         keep_going: arguments.keep_going,
         fresh: arguments.fresh,
+        signals: None,
     };
     let mut live = Live::new(&in_force.config.gates, arguments.json);
     let judged = if subset { case.look(&asked, &mut live) } else { case.judge(&asked, &mut live) };
@@ -96,7 +98,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 }
 
 /// The accepted definition; on a terminal the person may accept it now.
-fn accepted(place: &mut Place, json: bool) -> Result<Box<InForce>, Failure> {
+pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InForce>, Failure> {
     let refused = |what: &str| {
         Failure::new(exit::NEEDS_PERSON, what)
             .hint("look at them with `ralph trust --show`, accept them with `ralph trust`")
@@ -104,7 +106,7 @@ fn accepted(place: &mut Place, json: bool) -> Result<Box<InForce>, Failure> {
     match place.found()? {
         Found::Nothing => Err(nothing_here()),
         Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
-        Found::Untrusted(_) | Found::Revoked if !json && ui::somebody_is_there() => {
+        Found::Untrusted(_) | Found::Revoked if !asks_nobody && ui::somebody_is_there() => {
             super::trust::show_and_ask(place)?;
             place.trust = crate::trust::Trust::load(&place.home)?;
             match place.found()? {
@@ -135,14 +137,14 @@ fn nothing_here() -> Failure {
         .hint("`ralph init` finds them and writes it")
 }
 
-fn no_gates(place: &Place, in_force: &InForce) -> Failure {
+pub(super) fn no_gates(repo: &Repo, in_force: &InForce) -> Failure {
     let config = in_force.layout.data().config;
     let why = if in_force.config.enabled {
         "its `verify:` list is empty"
     } else {
         "`enabled: false` switches it off"
     };
-    Failure::new(exit::USAGE, format!("no gates: {why} in {}", place.repo.root.join(config).display()))
+    Failure::new(exit::USAGE, format!("no gates: {why} in {}", repo.root.join(config).display()))
         .hint("nothing can be verified without a gate")
 }
 
@@ -181,6 +183,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
         session: None,
         task: None,
         preset: &preset::CHECK,
+        head: None,
         session_stop: None,
         limits,
         is_part: false,
@@ -189,7 +192,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
 }
 
 /// What a run of `verify` says.
-struct Verified<'a> {
+pub(super) struct Verified<'a> {
     verdict: Verdict,
     reason: &'a Reason,
     facts: &'a Facts,
@@ -197,7 +200,7 @@ struct Verified<'a> {
 }
 
 impl<'a> Verified<'a> {
-    fn from(decision: &'a Decision, facts: &'a Facts, subset: bool) -> Self {
+    pub(super) fn from(decision: &'a Decision, facts: &'a Facts, subset: bool) -> Self {
         match decision {
             Decision::LetGo { verdict, reason, .. } => Self { verdict: *verdict, reason, facts, subset },
             Decision::Hold { reason, .. } => Self { verdict: Verdict::Held, reason, facts, subset },
@@ -214,7 +217,7 @@ impl<'a> Verified<'a> {
         }
     }
 
-    fn exit_code(&self) -> u8 {
+    pub(super) fn exit_code(&self) -> u8 {
         exit::of_verdict(self.verdict)
     }
 
@@ -226,7 +229,7 @@ impl<'a> Verified<'a> {
         }
     }
 
-    fn show(&self) {
+    pub(super) fn show(&self) {
         let reports: &[GateReport] = self.gates().map_or(&[], |seen| &seen.reports);
         let width = table::width(reports.iter().map(|report| &report.gate));
         for report in reports {

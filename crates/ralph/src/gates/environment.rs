@@ -9,7 +9,9 @@ use ralph_core::secrets::Secrets;
 use crate::env;
 
 /// Taken out by name: they make a tool skip, preload or wrap what it should do.
-const TAKEN_OUT: [&str; 20] = [
+const TAKEN_OUT: [&str; 22] = [
+    "RALPH_LOOP",
+    "RALPH_RUN",
     "AI_AGENT",
     "BASH_ENV",
     "ENV",

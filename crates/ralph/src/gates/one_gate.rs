@@ -11,7 +11,7 @@ use ralph_core::id::Digest;
 
 use super::{GRACE, Run, output_digest};
 use crate::clock;
-use crate::proc::{self, Captured, Ended, How, Job};
+use crate::proc::{self, Captured, Ended, How, Job, Manners, What};
 
 /// What became of a gate, before anybody looked at the tree.
 pub(super) struct Ran {
@@ -37,17 +37,17 @@ pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
 }
 
 fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
-    let marker = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
-    let log = run.logs.join(format!("{}-{marker}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
+    let name = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
+    let log = run.logs.join(format!("{}-{name}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
     let ended = proc::run(
         &Job {
-            command: &gate.run,
+            command: What::Shell(&gate.run),
             dir: run.root,
             env: &run.environment.variables,
             timeout: gate.timeout,
-            grace: GRACE,
+            manners: Manners::of_a_tool(GRACE),
             log: &log,
-            marker: &marker,
+            marker: &format!("{}{name}", run.mark),
         },
         run.stop,
     );

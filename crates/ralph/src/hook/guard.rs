@@ -2,9 +2,8 @@
 //! stops. A session that only talked is not, nor are the person's own edits.
 
 use ralph_core::completion_marker;
-use ralph_core::config::Config;
 use ralph_core::decide::Decision;
-use ralph_core::facts::{BackgroundWork, SessionStop, Standing};
+use ralph_core::facts::{BackgroundWork, SessionStop};
 use ralph_core::feedback;
 use ralph_core::id::{Digest, LoopId};
 use ralph_core::ledger::event::{FailureMark, Subject};
@@ -16,7 +15,7 @@ use ralph_core::verdict::Reason;
 use ralph_core::wire::HookReply;
 
 use super::stop::tell;
-use super::{Door, LetThrough, acceptances_that_count};
+use super::{Door, LetThrough};
 use crate::definition::{Found, InForce, Settings};
 use crate::engine::{self, Case, Outcome};
 use crate::home::RepoHome;
@@ -71,9 +70,8 @@ enum Guards {
 impl Guarded {
     fn by(&self, door: &Door<'_>, settings: &Settings, state: &State) -> Result<Guards, LetThrough> {
         let held = Some(state).filter(|state| state.is_running());
-        let accepted = acceptances_that_count(&self.trust, &self.repo, Some(door.session), held);
-        let revoked = self.trust.revoked_at(&self.repo).is_some();
-        Ok(match Found::look(door.home, &self.repo, &accepted, revoked, &settings.defaults())? {
+        let whose = (Some(door.session), held);
+        Ok(match Found::look_for(door.home, &self.trust, &self.repo, whose, &settings.defaults())? {
             Found::InForce(it) if it.config.enabled && it.config.guard.holds_session() => {
                 Guards::Definition(it)
             }
@@ -254,6 +252,7 @@ impl GuardedStop<'_> {
             is_part: false,
             // Where trust was taken back no gate is known any more: something must be left to hold by.
             markers: vec![completion_marker::ALL_CHECKS.into()],
+            head: None,
             session_stop: Some(self.session_stop()?),
         };
         match self.door.judge_session(&case)? {
@@ -327,11 +326,5 @@ impl GuardedStop<'_> {
 /// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
 fn what_it_was_held_by(state: &State) -> Option<InForce> {
     let held = Some(state).filter(|state| state.is_running())?;
-    Some(InForce {
-        layout: held.layout?,
-        sha256: held.definition.clone()?,
-        config: Config::default(),
-        standing: Standing::Revoked,
-        broken: None,
-    })
+    Some(InForce::revoked(held.layout?, held.definition.clone()?))
 }

@@ -9,7 +9,7 @@ use ralph_core::state::Status;
 use ralph_core::wire::HookReply;
 
 use super::stop::tasks_of;
-use super::{Door, LetThrough, acceptances_that_count};
+use super::{Door, LetThrough};
 use crate::definition::{Found, InForce, Settings};
 use crate::language;
 use crate::loops::SessionLoop;
@@ -104,7 +104,7 @@ impl Door<'_> {
                 let tasks = tasks_of(&found);
                 let cancelled = language::telling(&found.state, tasks.as_ref()).cancelled();
                 found.happen(self.home, &Happening::Cancel(CancelCause::Command))?;
-                cancelled
+                found.with_lost_report(cancelled)
             }
             None => language::of_person().words().no_active_loop.to_owned(),
         };
@@ -164,14 +164,16 @@ impl Door<'_> {
         repo: &Repo,
         settings: &Settings,
     ) -> Result<Option<InForce>, LetThrough> {
-        let accepted = acceptances_that_count(trust, repo, Some(self.session), None);
-        let revoked = trust.revoked_at(repo).is_some();
-        let found = Found::look(self.home, repo, &accepted, revoked, &settings.defaults())?;
+        let whose = (Some(self.session), None);
+        let found = Found::look_for(self.home, trust, repo, whose, &settings.defaults())?;
         Ok(start::accepted_gates(found))
     }
 
     /// Everything that starting needs, from this session's folder.
-    fn with_start<T>(&self, act: impl FnOnce(&Start<'_>) -> Result<T, LetThrough>) -> Result<T, LetThrough> {
+    pub(super) fn with_start<T>(
+        &self,
+        act: impl FnOnce(&Start<'_>) -> Result<T, LetThrough>,
+    ) -> Result<T, LetThrough> {
         let trust = Trust::load(self.home)?;
         let folder = self.folder().ok_or_else(|| LetThrough("the hook input names no folder".into()))?;
         let repo = match Repo::find(&folder, &trust)? {

@@ -1,10 +1,10 @@
 //! The session itself stops: may it? Its loop says so, where it carries one; else the guard, where there is one.
 
+use std::io;
 use std::path::Path;
 
-use ralph_core::config::Config;
 use ralph_core::decide::Decision;
-use ralph_core::facts::{BackgroundWork, SessionStop, Standing, TasksSeen};
+use ralph_core::facts::{BackgroundWork, SessionStop, TasksSeen};
 use ralph_core::feedback;
 use ralph_core::goal::Goal;
 use ralph_core::id::Digest;
@@ -12,6 +12,7 @@ use ralph_core::lang::Lang;
 use ralph_core::layout::Layout;
 use ralph_core::ledger::event::{CancelCause, PauseCause, Subject};
 use ralph_core::life::Happening;
+use ralph_core::loop_file::LoopFile;
 use ralph_core::preset::{self, Preset};
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::transcript;
@@ -19,14 +20,14 @@ use ralph_core::verdict::Verdict;
 use ralph_core::wire::HookReply;
 
 use super::person::on_lines_of_its_own;
-use super::{Door, LetThrough, WriteAhead, acceptances_that_count};
+use super::{Door, LetThrough, WriteAhead};
 use crate::definition::{Found, InForce, Settings};
 use crate::engine::{Case, EngineError, Outcome};
+use crate::home::Home;
 use crate::install::claude::DEFAULT_BLOCK_CAP;
 use crate::loop_file::{self, OnDisk};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
-use crate::start::Start;
 use crate::trust::Trust;
 use crate::{env, language, openspec, session_notices, task_list};
 
@@ -66,7 +67,7 @@ impl Door<'_> {
 
     /// The loop that this session carries; one that the official plugin started is taken up.
     fn loop_of_session(&self) -> Result<Option<SessionLoop>, LetThrough> {
-        if let Some(found) = SessionLoop::of_stopping(self.home, self.session)? {
+        if let Some(found) = SessionLoop::of_stopping_settled(self.home, self.session)? {
             return Ok(Some(found));
         }
         let there = self.folder().is_some_and(|folder| folder.join(loop_file::PATH).is_file());
@@ -76,27 +77,11 @@ impl Door<'_> {
 
     /// Takes up a loop that the official plugin started in this very session.
     fn adopt(&self) -> Result<Option<SessionLoop>, LetThrough> {
-        let Some(folder) = self.folder() else { return Ok(None) };
-        let trust = Trust::load(self.home)?;
-        let repo = match Repo::find(&folder, &trust)? {
-            Some(repo) => repo,
-            None => Repo::new(&folder)?,
-        };
-        let repo_home = self.home.repo(&repo.id());
-        let Some(file) = OnDisk::new(&repo_home, &repo.root).foreign() else { return Ok(None) };
-        if file.session_id.as_deref() != Some(self.session.as_str()) {
-            return Ok(None);
-        }
-        let settings = Settings::load_or_trouble(None);
-        let in_force = self.accepted_gates(&trust, &repo, &settings)?;
-        let start = Start {
-            home: self.home,
-            repo: &repo,
-            settings: &settings,
-            in_force: in_force.as_ref(),
-            session: Some(self.session),
-        };
-        Ok(Some(start.adopt(&file)?))
+        self.with_start(|start| {
+            let file = OnDisk::new(&self.home.repo(&start.repo.id()), &start.repo.root).foreign();
+            let ours = |file: &LoopFile| file.session_id.as_deref() == Some(self.session.as_str());
+            Ok(file.filter(ours).map(|file| start.adopt(&file)).transpose()?)
+        })
     }
 
     /// What bounds the holds of a session, whoever holds it.
@@ -134,7 +119,7 @@ impl LoopStop<'_> {
         }
         self.note_edited_file()?;
         let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
-        let in_force = self.in_force(&settings)?;
+        let in_force = gates_of_loop(self.door.home, &self.found, &settings)?;
         let judged = self.judge(&settings, &in_force, stop.clone())?;
         // Gates take their time, and a person may have deleted the file meanwhile.
         if let Some(cancelled) = self.cancelled_by_deletion(&stop)? {
@@ -166,6 +151,7 @@ impl LoopStop<'_> {
             return Ok(None);
         }
         let cancelled = stop.telling(&self.found.state, self.lang()).cancelled();
+        let cancelled = self.found.with_lost_report(cancelled);
         // A guard that was there before the loop is there after it.
         Ok(Some(beside(Some(cancelled), self.door.guarded_session_stops(self.background)?)))
     }
@@ -181,29 +167,6 @@ impl LoopStop<'_> {
         Ok(())
     }
 
-    /// The gates that hold for this loop. Nobody gets rid of those it began with.
-    fn in_force(&self, settings: &Settings) -> Result<InForce, LetThrough> {
-        let (door, found) = (self.door, &self.found);
-        let trust = Trust::load(door.home)?;
-        let accepted = acceptances_that_count(&trust, &found.repo, Some(door.session), Some(&found.state));
-        let revoked = trust.revoked_at(&found.repo).is_some();
-        let began_with = found.state.definition.clone().filter(|sha256| *sha256 != Digest::of(""));
-        Ok(
-            match (Found::look(door.home, &found.repo, &accepted, revoked, &settings.defaults())?, began_with)
-            {
-                (Found::InForce(in_force), _) => *in_force,
-                (_, Some(sha256)) => InForce {
-                    layout: found.state.layout.unwrap_or(Layout::Native),
-                    sha256,
-                    config: Config::default(),
-                    standing: Standing::Revoked,
-                    broken: None,
-                },
-                (_, None) => InForce::nothing(),
-            },
-        )
-    }
-
     /// None where a person freed the session meanwhile, or nobody listens any more.
     fn judge(
         &self,
@@ -211,27 +174,7 @@ impl LoopStop<'_> {
         in_force: &InForce,
         stop: SessionStop,
     ) -> Result<Option<Outcome>, LetThrough> {
-        let (door, found) = (self.door, &self.found);
-        let case = Case {
-            repo: &found.repo,
-            home: &found.repo_home,
-            settings,
-            in_force,
-            loop_id: found.id.clone(),
-            subject: Subject::Session,
-            session: Some(door.session.clone()),
-            task: None,
-            preset: preset_of(found),
-            limits: found
-                .state
-                .limits
-                .clone()
-                .unwrap_or_else(|| settings.limits(in_force.layout, &in_force.config.budget)),
-            is_part: false,
-            markers: Vec::new(),
-            session_stop: Some(stop),
-        };
-        door.judge_session(&case)
+        self.door.judge_session(&case_of_loop(&self.found, settings, in_force, stop))
     }
 
     fn reply(&self, goal: &Goal, stop: &SessionStop, outcome: &Outcome) -> Result<HookReply, LetThrough> {
@@ -244,10 +187,11 @@ impl LoopStop<'_> {
             }
             Decision::LetGo { verdict, reason, limit, .. } => {
                 let archived = match verdict {
-                    Verdict::Verified | Verdict::Claimed if goal.archive => self.archive(goal),
+                    Verdict::Verified | Verdict::Claimed => archive(&self.found.repo, goal),
                     _ => None,
                 };
                 let banner = on_lines_of_its_own(&telling.let_go(*verdict, reason, *limit));
+                let banner = self.found.with_report(banner);
                 Ok(tell(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
             Decision::Wait { what } => Ok(tell(telling.waiting(what))),
@@ -258,15 +202,54 @@ impl LoopStop<'_> {
     fn lang(&self) -> Lang {
         language::of_loop(&self.found.state)
     }
+}
 
-    /// The change moves to the archive once all of it is done and that has been checked.
-    fn archive(&self, goal: &Goal) -> Option<String> {
-        let change = goal.list.as_ref()?.change.as_ref()?;
-        Some(match openspec::archive(&self.found.repo.root, change, &env::all().collect::<Vec<_>>()) {
-            Ok(place) => format!("openspec: {change} → {place}"),
-            Err(error) => format!("openspec: {change}: {error}"),
-        })
+/// The gates that hold for a session's loop. Nobody gets rid of those it began with.
+pub(crate) fn gates_of_loop(home: &Home, found: &SessionLoop, settings: &Settings) -> io::Result<InForce> {
+    let trust = Trust::load(home)?;
+    let whose = (found.state.session.as_ref(), Some(&found.state));
+    let began_with = found.state.definition.clone().filter(|sha256| *sha256 != Digest::of(""));
+    let now = Found::look_for(home, &trust, &found.repo, whose, &settings.defaults())?;
+    Ok(match (now, began_with) {
+        (Found::InForce(in_force), _) => *in_force,
+        (_, Some(sha256)) => InForce::revoked(found.state.layout.unwrap_or(Layout::Native), sha256),
+        (_, None) => InForce::nothing(),
+    })
+}
+
+/// A session's loop, ready to be judged.
+pub(crate) fn case_of_loop<'a>(
+    found: &'a SessionLoop,
+    settings: &'a Settings,
+    in_force: &'a InForce,
+    stop: SessionStop,
+) -> Case<'a> {
+    let limits = found.state.limits.clone();
+    Case {
+        repo: &found.repo,
+        home: &found.repo_home,
+        settings,
+        in_force,
+        loop_id: found.id.clone(),
+        subject: Subject::Session,
+        session: found.state.session.clone(),
+        task: None,
+        preset: preset_of(found),
+        limits: limits.unwrap_or_else(|| settings.limits(in_force.layout, &in_force.config.budget)),
+        is_part: false,
+        markers: Vec::new(),
+        head: None,
+        session_stop: Some(stop),
     }
+}
+
+/// The change moves to the archive once all of it is done and that has been checked, where that was asked for.
+pub(crate) fn archive(repo: &Repo, goal: &Goal) -> Option<String> {
+    let change = goal.list.as_ref().filter(|_| goal.archive)?.change.as_ref()?;
+    Some(match openspec::archive(&repo.root, change, &env::all().collect::<Vec<_>>()) {
+        Ok(place) => format!("openspec: {change} → {place}"),
+        Err(error) => format!("openspec: {change}: {error}"),
+    })
 }
 
 impl Door<'_> {
@@ -276,6 +259,7 @@ impl Door<'_> {
             home: self.home,
             session: self.session,
             agent: Subject::Session.name(),
+            ledger: case.home.loop_dir(&case.loop_id),
             written: false,
         };
         let judged = case.judge(&super::asked(self.call, self.deadline), &mut ahead);

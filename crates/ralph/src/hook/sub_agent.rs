@@ -6,9 +6,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use ralph_core::completion_marker as marker;
-use ralph_core::config::{Config, Guard, bare_agent_name};
+use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::decide::Decision;
-use ralph_core::facts::Standing;
 use ralph_core::feedback;
 use ralph_core::id::{Digest, LoopId, SessionId};
 use ralph_core::ledger::event::Subject;
@@ -20,7 +19,7 @@ use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
-use crate::trust::{Acceptance, Trust};
+use crate::trust::Trust;
 use crate::{clock, env, ledger, session_notices};
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
@@ -72,7 +71,7 @@ impl SubAgentStop<'_> {
     fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
         let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
         let held = self.held_already()?;
-        let accepted = self.acceptances_that_count(held.as_ref());
+        let accepted = self.trust.that_counts(self.repo, self.call.session.as_ref(), held.as_ref());
         let revoked = self.trust.revoked_at(self.repo);
         if let (Some(held), true) = (&held, accepted.is_empty()) {
             return self.hold_without_gates(&settings, held, deadline);
@@ -94,11 +93,6 @@ impl SubAgentStop<'_> {
         let Some(session) = &self.call.session else { return Ok(None) };
         let state = ledger::state(&self.repo_home().loop_dir(&self.loop_id(session)))?;
         Ok(Some(state).filter(|state| state.status == Status::Running))
-    }
-
-    /// Which acceptances count for this stop.
-    fn acceptances_that_count(&self, held: Option<&State>) -> Vec<Acceptance> {
-        super::acceptances_that_count(self.trust, self.repo, self.call.session.as_ref(), held)
     }
 
     /// Nobody whose word counts ever accepted anything here: nothing runs, and the person hears how to change that.
@@ -136,9 +130,7 @@ impl SubAgentStop<'_> {
         else {
             return Ok(HookReply::Silent);
         };
-        let config = Config::default();
-        let standing = Standing::Revoked;
-        let unknown = InForce { layout, sha256: sha256.clone(), config, standing, broken: None };
+        let unknown = InForce::revoked(layout, sha256.clone());
         let home = self.repo_home();
         let mut case = self.case(settings, &unknown, session, &home, held.task.clone())?;
         case.limits = held.limits.clone().unwrap_or(case.limits);
@@ -168,7 +160,9 @@ impl SubAgentStop<'_> {
         };
         let home = self.repo_home();
         let case = self.case(settings, in_force, session, &home, task)?;
-        let mut write_ahead = WriteAhead { home: self.home, session, agent: self.agent, written: false };
+        let ledger = case.home.loop_dir(&case.loop_id);
+        let mut write_ahead =
+            WriteAhead { home: self.home, session, agent: self.agent, ledger, written: false };
         let judged = case.judge(&self.asked(deadline), &mut write_ahead);
         if write_ahead.written {
             session_notices::gates_end(self.home, session)?;
@@ -210,6 +204,7 @@ impl SubAgentStop<'_> {
             limits: settings.limits(in_force.layout, &in_force.config.budget),
             is_part: false,
             markers,
+            head: None,
             session_stop: None,
         })
     }

@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Tap;
+
 pub(super) const HEAD: usize = 64 * 1024;
 pub(super) const TAIL: usize = 256 * 1024;
 pub(super) const LOG_CAP: u64 = 16 * 1024 * 1024;
@@ -35,8 +37,8 @@ impl Captured {
 }
 
 /// Takes in output as it comes and gives it back, bounded, at the end.
-#[derive(Debug)]
 pub(super) struct Recorder {
+    tap: Option<Tap>,
     head: Vec<u8>,
     tail: Tail,
     total: u64,
@@ -44,11 +46,14 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(log: &Path) -> Self {
-        Self { head: Vec::new(), tail: Tail::default(), total: 0, log: Log::create(log) }
+    pub(super) fn new(log: &Path, tap: Option<Tap>) -> Self {
+        Self { tap, head: Vec::new(), tail: Tail::default(), total: 0, log: Log::create(log) }
     }
 
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
+        if let Some(tap) = &mut self.tap {
+            tap(bytes);
+        }
         self.total += bytes.len() as u64;
         self.log.append_until_cap(bytes);
         let room = HEAD - self.head.len();
@@ -71,7 +76,7 @@ impl Recorder {
 
 /// A recorder between the reader, who fills it, and the supervisor, who takes it when the job has ended. If
 /// somebody beyond our reach still holds the pipe the reader finds it taken, and goes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Recording(Arc<Mutex<Option<Recorder>>>);
 
 impl Recording {

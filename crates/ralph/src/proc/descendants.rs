@@ -121,6 +121,53 @@ pub(crate) fn sweep_all() -> Vec<String> {
     names
 }
 
+/// Ends every process of this user whose marker begins so, with everyone below, wherever they are: what a killed
+/// predecessor of ours left. Tells who they were.
+pub(crate) fn end_marked(beginning: &str) -> Vec<String> {
+    let mark = format!("{MARK}={beginning}").into_bytes();
+    let me = rustix::process::getpid();
+    let left = || -> Vec<Process> {
+        let marked = |process: &Process| {
+            processes::environment(process.pid).split(|byte| *byte == 0).any(|entry| entry.starts_with(&mark))
+        };
+        let mut everyone = processes::everyone();
+        // The kernel's own threads have no session, and nothing to read.
+        everyone.retain(|process| {
+            !process.dead
+                && process.session.is_some()
+                && process.pid != me
+                && processes::is_same_user(process.pid)
+        });
+        with_all_below(&everyone, marked)
+    };
+    let found = left();
+    let names = found.iter().map(|process| processes::describe(process.pid)).collect();
+    let (mut now, deadline) = (found, Instant::now() + STRAY_END);
+    let mut pauses = Pauses::default();
+    while !now.is_empty() && Instant::now() < deadline {
+        for process in &now {
+            processes::signal(process, Signal::KILL);
+        }
+        thread::sleep(pauses.next());
+        now = left();
+    }
+    names
+}
+
+/// Those of whom it is true, and all who came out of them: a run inside of a run bears its own mark.
+fn with_all_below(everyone: &[Process], is_one: impl Fn(&Process) -> bool) -> Vec<Process> {
+    let mut found: Vec<&Process> = everyone.iter().filter(|process| is_one(process)).collect();
+    let mut met: HashSet<Pid> = found.iter().map(|process| process.pid).collect();
+    let mut at = 0;
+    while at < found.len() {
+        let parent = Some(found[at].pid);
+        let children = everyone.iter().filter(|process| process.parent == parent);
+        found.extend(children.filter(|child| met.insert(child.pid)).collect::<Vec<_>>());
+        at += 1;
+    }
+    found.into_iter().cloned().collect()
+}
+
 fn await_no_strays(patience: Duration, each_round: impl Fn()) {
     let deadline = Instant::now() + patience;
     let mut pauses = Pauses::default();

@@ -37,6 +37,30 @@ pub(crate) fn adopt_orphans() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok();
 }
 
+/// For a child: it is killed when the thread that started it ends.
+pub(super) fn die_with_parent() {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
+}
+
+/// What names a process for good: when it started, and in which life of the machine.
+pub(crate) fn identity(pid: i32) -> Option<(u64, String)> {
+    let process = look_at(Pid::from_raw(pid)?).filter(|process| !process.dead)?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Some((process.start, boot.trim().to_owned()))
+}
+
+/// Whether we came out of that process.
+pub(crate) fn is_ancestor(pid: i32) -> bool {
+    let mut at = Some(rustix::process::getpid());
+    while let Some(process) = at.and_then(look_at) {
+        if process.pid.as_raw_nonzero().get() == pid {
+            return true;
+        }
+        at = process.parent;
+    }
+    false
+}
+
 pub(super) fn adopts_orphans() -> bool {
     matches!(rustix::process::child_subreaper(), Ok(Some(_)))
 }

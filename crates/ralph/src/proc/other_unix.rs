@@ -18,6 +18,20 @@ pub(super) struct Process {
 /// Makes this process the parent of every descendant that loses its own. Only Linux can.
 pub(crate) fn adopt_orphans() {}
 
+/// For a child: it is killed when we are. Only Linux can.
+pub(super) fn die_with_parent() {}
+
+/// What names a process for good. Here only that it is there is known.
+pub(crate) fn identity(pid: i32) -> Option<(u64, String)> {
+    super::is_alive(pid).then(|| (0, String::new()))
+}
+
+/// Whether we came out of that process; here only our own parent is known.
+pub(crate) fn is_ancestor(pid: i32) -> bool {
+    rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == pid)
+        || super::is_alive(pid)
+}
+
 pub(super) fn adopts_orphans() -> bool {
     false
 }

@@ -3,8 +3,9 @@
 //! Asking reaches every listener as a message in the inbox it already waits on, so nobody has to look again and
 //! again. Once asked it stays asked: a job that comes later is not begun.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::supervisor::Event;
 
@@ -14,8 +15,18 @@ pub(crate) struct Stop(Arc<Mutex<Listeners>>);
 #[derive(Debug, Default)]
 struct Listeners {
     asked: bool,
+    insisted: bool,
     next: u64,
     inboxes: Vec<(u64, Sender<Event>)>,
+}
+
+impl Listeners {
+    fn tell(&self, event: Event) {
+        for (_, inbox) in &self.inboxes {
+            // A listener that has just finished is not sorry to miss it.
+            inbox.send(event.clone()).ok();
+        }
+    }
 }
 
 impl Stop {
@@ -26,14 +37,25 @@ impl Stop {
     pub(crate) fn ask(&self) {
         let mut listeners = self.lock();
         listeners.asked = true;
-        for (_, inbox) in listeners.inboxes.drain(..) {
-            // A listener that has just finished is not sorry to miss it.
-            inbox.send(Event::StopAsked).ok();
-        }
+        listeners.tell(Event::StopAsked);
+    }
+
+    /// Asked for the second time: nobody is waited for any more.
+    pub(crate) fn insist(&self) {
+        let mut listeners = self.lock();
+        (listeners.asked, listeners.insisted) = (true, true);
+        listeners.tell(Event::StopInsisted);
     }
 
     pub(crate) fn asked(&self) -> bool {
         self.lock().asked
+    }
+
+    /// Waits for it, for at most `time`; whether it was asked.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let (sender, inbox) = mpsc::channel();
+        let _listening = self.listen(sender);
+        inbox.recv_timeout(time).is_ok()
     }
 
     /// From now until the answer is dropped `inbox` hears of [`Stop::ask`]; at once if it was asked already.
@@ -43,9 +65,11 @@ impl Stop {
         listeners.next += 1;
         if listeners.asked {
             inbox.send(Event::StopAsked).ok();
-        } else {
-            listeners.inboxes.push((id, inbox));
         }
+        if listeners.insisted {
+            inbox.send(Event::StopInsisted).ok();
+        }
+        listeners.inboxes.push((id, inbox));
         Listening { stop: self.clone(), id }
     }
 

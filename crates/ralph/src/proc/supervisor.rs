@@ -14,22 +14,21 @@ use rustix::process::Signal;
 use super::capture::Recording;
 use super::descendants::Family;
 use super::unix::{self, Exit};
-use super::{Ended, How, Job, processes};
+use super::{Ended, How, Job, What, processes};
 
-/// What may outlive the command's exit by this much is on its way out, not leaked.
-const LEAK_PATIENCE: Duration = Duration::from_millis(500);
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
-const STOP_GRACE: Duration = Duration::from_millis(200);
 /// How long SIGKILL is repeated. Only a process the kernel itself holds up survives the first.
 const KILL_PATIENCE: Duration = Duration::from_millis(600);
 /// How long the last bytes may take once all who wrote them are gone.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Event {
     Exited(Exit),
     OutputEnded,
     StopAsked,
+    /// For the second time.
+    StopInsisted,
 }
 
 /// Waits between looks at something that sends no message: short at first, since most things end soon.
@@ -60,6 +59,7 @@ pub(super) struct Supervisor<'a> {
     exit: Option<(Exit, Instant)>,
     output_ended: bool,
     stop_asked: bool,
+    stop_insisted: bool,
 }
 
 impl<'a> Supervisor<'a> {
@@ -95,6 +95,7 @@ impl<'a> Supervisor<'a> {
             exit,
             output_ended: false,
             stop_asked: false,
+            stop_insisted: false,
         };
         match waiting {
             Ok(()) => Ok(supervisor),
@@ -121,11 +122,11 @@ impl<'a> Supervisor<'a> {
         let deadline = self.begun.checked_add(self.job.timeout);
         while self.exit.is_none() {
             if self.stop_asked {
-                self.end_everyone(self.job.grace.min(STOP_GRACE));
+                self.end_everyone(self.job.manners.asks, self.job.manners.stop_grace);
                 return How::Stopped;
             }
             if !self.hear(deadline) {
-                self.end_everyone(self.job.grace);
+                self.end_everyone(self.job.manners.asks, self.job.manners.grace);
                 return How::TimedOut;
             }
         }
@@ -135,11 +136,11 @@ impl<'a> Supervisor<'a> {
     /// The command is gone; is that all?
     fn after_exit(&mut self) -> How {
         let Some((exit, at)) = self.exit.clone() else { unreachable!("called once the exit is known") };
-        if self.clean_within(at + LEAK_PATIENCE) {
+        if self.clean_within(at + self.job.manners.leak_patience) {
             return own_end(exit);
         }
         let processes = self.family.names();
-        self.end_everyone(LEFTOVER_GRACE);
+        self.end_everyone(&[Signal::TERM], LEFTOVER_GRACE);
         match exit {
             // Whether it would have leaked we did not wait to see: that is no pass.
             Exit::Code(0) if self.stop_asked => How::Stopped,
@@ -164,10 +165,14 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Asks all to go, waits for `grace`, then makes them.
-    fn end_everyone(&mut self, grace: Duration) {
-        self.family.signal(Signal::TERM);
-        if !self.gone_within(grace, Family::others_left) {
+    /// Asks all to go, in each way, waits for `grace` each time, then makes them.
+    fn end_everyone(&mut self, asks: &[Signal], grace: Duration) {
+        let gone = asks.iter().any(|ask| {
+            self.family.signal(*ask);
+            self.gone_within(grace, Family::others_left)
+        });
+        if !gone {
+            self.stop_insisted = false;
             self.gone_within(KILL_PATIENCE, |family| family.signal(Signal::KILL));
         }
         let deadline = Instant::now() + OUTPUT_PATIENCE;
@@ -185,7 +190,7 @@ impl<'a> Supervisor<'a> {
                 return true;
             }
             let now = Instant::now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
+            if self.stop_insisted || deadline.is_some_and(|deadline| now >= deadline) {
                 return false;
             }
             let next_look = now + pauses.next();
@@ -205,6 +210,7 @@ impl<'a> Supervisor<'a> {
             Some(Event::Exited(exit)) => self.exit = Some((exit, Instant::now())),
             Some(Event::OutputEnded) => self.output_ended = true,
             Some(Event::StopAsked) => self.stop_asked = true,
+            Some(Event::StopInsisted) => self.stop_insisted = true,
             None => return false,
         }
         true
@@ -222,7 +228,11 @@ fn own_end(exit: Exit) -> How {
 /// The system has one answer for a missing shell and a missing folder; people need to know which.
 fn why_not_started(job: &Job<'_>, error: &io::Error) -> String {
     if job.dir.is_dir() {
-        format!("cannot start sh: {error}")
+        let program = match job.command {
+            What::Shell(_) => "sh".into(),
+            What::Program { program, .. } => program.to_string_lossy(),
+        };
+        format!("cannot start {program}: {error}")
     } else {
         format!("cannot enter `{}`: {error}", job.dir.display())
     }

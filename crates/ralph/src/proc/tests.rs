@@ -51,11 +51,11 @@ impl Scene {
             ("COLOUR".into(), "blue".into()),
         ];
         let job = Job {
-            command: &command.replace("NAP", &format!("sleep {}", self.nap)),
+            command: What::Shell(&command.replace("NAP", &format!("sleep {}", self.nap))),
             dir: self.dir.path(),
             env: &env,
             timeout: self.timeout,
-            grace: self.grace,
+            manners: Manners::of_a_tool(self.grace),
             log: &self.log,
             marker: &self.nap,
         };
@@ -126,11 +126,11 @@ fn could_not_start_in_a_missing_folder() {
     let mut scene = Scene::new();
     let missing = scene.dir.path().join("nowhere");
     let job = Job {
-        command: "true",
+        command: What::Shell("true"),
         dir: &missing,
         env: &[],
         timeout: AMPLE,
-        grace: scene.grace,
+        manners: Manners::of_a_tool(scene.grace),
         log: &scene.log,
         marker: "none",
     };
@@ -379,7 +379,7 @@ fn captures_the_same_however_it_is_cut() {
     let dir = TempDir::new().unwrap();
     for length in [0, 1, HEAD - 1, HEAD, HEAD + 1, HEAD + TAIL, HEAD + TAIL + 1, stream.len()] {
         for cut in [997, 4096, 65_536, 131_072, 500_000] {
-            let mut recorder = Recorder::new(&dir.path().join("log"));
+            let mut recorder = Recorder::new(&dir.path().join("log"), None);
             for chunk in stream[..length].chunks(cut) {
                 recorder.take_in(chunk);
             }

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
-use super::Job;
 use super::descendants::MARK;
+use super::{Job, What, processes};
 
 /// By its full path: what `sh` is must not depend on the `PATH` a project gives its gates.
 const SHELL: &str = "/bin/sh";
@@ -27,36 +27,50 @@ pub(super) enum Exit {
 
 /// Starts the command as leader of a new session, with nothing of ours but one pipe for both its outputs.
 pub(super) fn spawn(job: &Job<'_>, output: PipeWriter) -> io::Result<Child> {
-    let mut command = Command::new(SHELL);
+    let mut command = match job.command {
+        What::Shell(line) => {
+            let mut command = Command::new(SHELL);
+            command.arg0("sh").args(["-c", line]).stdin(Stdio::null());
+            command
+        }
+        What::Program { program, arguments, stdin } => {
+            let mut command = Command::new(program);
+            let stdin = stdin.map(fs::File::open).transpose()?;
+            command.args(arguments).stdin(stdin.map_or_else(Stdio::null, Stdio::from));
+            command
+        }
+    };
     command
-        .arg0("sh")
-        .args(["-c", job.command])
         .current_dir(job.dir)
         .env_clear()
         .envs(job.env.iter().map(|(name, value)| (name, value)))
         .env(MARK, job.marker)
-        .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output);
-    prepare_child(&mut command);
+    prepare_child(&mut command, job.manners.dies_with_us);
     command.spawn()
 }
 
 /// Last steps in the child: a session of its own, so that it has no terminal to ask or to be stopped by and
-/// bears a mark it can lose only by taking another; and nothing open that our own starter left open for us.
+/// bears a mark it can lose only by taking another; nothing open that our own starter left open for us; and no step more
+/// if we were killed meanwhile, since nobody could find it by its marks yet.
 #[expect(unsafe_code, reason = "std has no stable way to start a child in a new session")]
-fn prepare_child(command: &mut Command) {
+fn prepare_child(command: &mut Command, dies_with_us: bool) {
     let inherited = inherited_files();
+    let us = rustix::process::getpid();
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It makes
-    // system calls, setsid and fcntl, and neither allocates nor takes a lock. A number that is not open any more
+    // system calls, setsid, prctl, fcntl and getppid, and neither allocates nor takes a lock. A number that is not open any more
     // is refused by fcntl; one that is in use anew is already closed on exec, as all std opens.
     unsafe {
         command.pre_exec(move || {
             rustix::process::setsid()?;
+            if dies_with_us {
+                processes::die_with_parent();
+            }
             for file in inherited {
                 rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(*file), FdFlags::CLOEXEC).ok();
             }
-            Ok(())
+            if rustix::process::getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
         });
     }
 }

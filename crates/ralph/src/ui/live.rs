@@ -4,7 +4,7 @@
 //! The spinners are drawn by hand: it is a dozen lines, and the libraries for it bring in the maths library, whose loading
 //! every hook call would pay for.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +13,10 @@ use ralph_core::duration;
 use ralph_core::gate::Gate;
 use ralph_core::id::GateName;
 
-use super::{FAINT, paint, remark, table};
+use super::inline::{Inline, Terminal, wheel};
+use super::row::Row;
+use super::{FAINT, ODD, paint, remark, table};
+use crate::env;
 use crate::gates::Watch;
 
 pub(crate) enum Live {
@@ -27,7 +30,9 @@ impl Live {
         let width = table::width(gates.iter().map(|gate| &gate.name));
         match () {
             () if quiet => Self::Quiet,
-            () if io::stderr().is_terminal() => Self::Spinners(Spinners::start(width)),
+            () if io::stderr().is_terminal() && !env::is_dumb_terminal() => {
+                Self::Spinners(Spinners::start(width))
+            }
             () => Self::Lines,
         }
     }
@@ -49,11 +54,11 @@ impl Watch for Live {
     }
 
     fn changed(&mut self, files: &[String]) {
-        let line = paint(FAINT, format!("  the tree changed while gates ran: {}", files.join(", ")));
+        let line = format!("  the tree changed while gates ran: {}", files.join(", "));
         match self {
             Self::Quiet => {}
-            Self::Lines => remark(line),
-            Self::Spinners(spinners) => spinners.tell(News::Line(line)),
+            Self::Lines => remark(paint(FAINT, line)),
+            Self::Spinners(spinners) => spinners.tell(News::Line(Row::of(FAINT, line))),
         }
     }
 }
@@ -67,21 +72,25 @@ pub(crate) struct Spinners {
 enum News {
     Started(GateName),
     Ended(GateName),
-    Line(String),
+    Line(Row),
 }
 
 impl Spinners {
     fn start(width: usize) -> Self {
         let (news, inbox) = mpsc::channel();
         let draw = move || {
-            let mut drawing = Drawing { width, running: Vec::new(), turn: 0, lines: 0 };
+            let mut drawing =
+                Drawing { width, running: Vec::new(), turn: 0, inline: Inline::new(Terminal::stderr()) };
             loop {
+                let mut above = None;
                 match inbox.recv_timeout(Duration::from_millis(100)) {
-                    Ok(news) => drawing.take(news),
+                    Ok(News::Started(gate)) => drawing.running.push((gate, Instant::now())),
+                    Ok(News::Ended(gate)) => drawing.running.retain(|(running, _)| *running != gate),
+                    Ok(News::Line(row)) => above = Some(row),
                     Err(RecvTimeoutError::Timeout) => drawing.turn += 1,
-                    Err(RecvTimeoutError::Disconnected) => return drawing.clear(),
+                    Err(RecvTimeoutError::Disconnected) => return drawing.inline.draw(&[], &[]),
                 }
-                drawing.draw();
+                drawing.draw(above.as_slice());
             }
         };
         // Without room for a thread there are no spinners, and the table comes all the same.
@@ -106,39 +115,18 @@ struct Drawing {
     width: usize,
     running: Vec<(GateName, Instant)>,
     turn: usize,
-    /// How many lines are on the screen.
-    lines: usize,
+    inline: Inline,
 }
 
 impl Drawing {
-    fn take(&mut self, news: News) {
-        match news {
-            News::Started(gate) => self.running.push((gate, Instant::now())),
-            News::Ended(gate) => self.running.retain(|(running, _)| *running != gate),
-            News::Line(line) => {
-                self.clear();
-                remark(line);
-            }
-        }
+    fn draw(&mut self, above: &[Row]) {
+        let rows: Vec<Row> = self.running.iter().map(|(gate, since)| self.row(gate, *since)).collect();
+        self.inline.draw(above, &rows);
     }
 
-    fn clear(&mut self) {
-        if self.lines > 0 {
-            // Up to the first of our lines, and everything below it away.
-            let _terminal_gone = write!(io::stderr(), "\x1b[{}A\r\x1b[J", self.lines);
-        }
-        self.lines = 0;
-    }
-
-    fn draw(&mut self) {
-        const WHEEL: [char; 8] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧'];
-        self.clear();
-        let wheel = WHEEL[self.turn % WHEEL.len()];
-        for (gate, since) in &self.running {
-            let (name, width) = (gate.as_str(), self.width);
-            let time = duration::show(Duration::from_secs(since.elapsed().as_secs().max(1)));
-            remark(format_args!("{} {name:width$}  running  {time}", paint(super::ODD, wheel)));
-        }
-        self.lines = self.running.len();
+    fn row(&self, gate: &GateName, since: Instant) -> Row {
+        let (name, width) = (gate.as_str(), self.width);
+        let time = duration::show(Duration::from_secs(since.elapsed().as_secs().max(1)));
+        Row::of(ODD, wheel(self.turn)).then(format!(" {name:width$}  running  {time}"))
     }
 }

@@ -1,5 +1,6 @@
-//! The real Claude Code calls the real hook: whole sessions, offline, with a scripted model. What the client is told, what
-//! the model is told and what the ledger says must be the same story. `RALPH_E2E=off` leaves these tests out.
+//! The real clients, offline, with a scripted model: Claude Code calls the real hook in whole sessions, and the driver runs
+//! Claude Code, Codex and Gemini CLI. What the client is told, what the model is told and what the ledger says must be the
+//! same story. `RALPH_E2E=off` leaves these tests out.
 
 mod session;
 #[path = "../it/support.rs"]
@@ -12,6 +13,7 @@ mod session;
 mod support;
 
 mod broken;
+mod driver;
 mod guarded;
 mod held;
 mod installed;

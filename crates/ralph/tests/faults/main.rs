@@ -13,8 +13,13 @@
 #[path = "../it/support.rs"]
 mod support;
 
+#[allow(dead_code, reason = "shared with the transcripts, which use more of it")]
+#[path = "../it/driven.rs"]
+mod driven;
+
 mod corpus;
 mod disk;
+mod driver_sweep;
 mod environment;
 mod kill;
 mod lock;

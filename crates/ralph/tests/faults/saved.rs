@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 
 pub(crate) struct Saved {
     root: PathBuf,
@@ -74,9 +75,10 @@ pub(crate) fn unfinished(root: &Path) -> Vec<PathBuf> {
 
 /// Makes what a killed writer left look old enough that it cannot be a writer at work.
 pub(crate) fn age(paths: &[PathBuf]) {
-    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let long_ago = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+    let times = Timestamps { last_access: long_ago, last_modification: long_ago };
     for path in paths {
-        let file = fs::File::options().append(true).open(path).expect("a file of ours");
-        file.set_modified(long_ago).expect("a time");
+        // A link itself, not what it leads to.
+        utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a file of ours");
     }
 }

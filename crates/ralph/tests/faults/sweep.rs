@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use crate::note;
 use crate::oracle::{Kept, KeptLedger, Tail};
 use crate::saved::{Saved, age, unfinished};
-use crate::support::{RALPH, Ran, Sandbox};
+use crate::support::{RALPH, Ran, Sandbox, Stop};
 
-const CALLS: [&str; 8] = [
+pub(crate) const CALLS: [&str; 8] = [
     "write",
     "fsync,fdatasync",
     "rename,renameat,renameat2",
@@ -33,7 +33,7 @@ const CALLS: [&str; 8] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     Kill,
     Error(&'static str),
 }
@@ -47,15 +47,15 @@ impl Fault {
     }
 
     /// What a default run goes through at every call; the rest is for a full one.
-    fn is_worth(self, calls: &str, full: bool) -> bool {
+    pub(crate) fn is_worth(self, calls: &str, extent: Extent) -> bool {
         match self {
             Self::Kill | Self::Error("ENOSPC" | "EACCES") => true,
-            Self::Error(_) => full || calls != "openat",
+            Self::Error(_) => extent == Extent::Full || calls != "openat",
         }
     }
 }
 
-const FAULTS: [Fault; 5] =
+pub(crate) const FAULTS: [Fault; 5] =
     [Fault::Kill, Fault::Error("ENOSPC"), Fault::Error("EIO"), Fault::Error("EACCES"), Fault::Error("EINTR")];
 
 /// What is being done when the fault strikes.
@@ -72,9 +72,15 @@ enum Scene {
     Verify,
     Trust,
     Reset,
+    /// The stop of a session that carries a loop.
+    SessionHeld,
+    /// Its last one: the promise is given, and the gates pass.
+    SessionVerified,
 }
 
-const SCENES: [Scene; 9] = [
+const SCENES: [Scene; 11] = [
+    Scene::SessionVerified,
+    Scene::SessionHeld,
     Scene::TrellisVerified,
     Scene::TrellisHeld,
     Scene::Verified,
@@ -85,6 +91,8 @@ const SCENES: [Scene; 9] = [
     Scene::Reset,
     Scene::Trust,
 ];
+
+const LOOP_FILE: &str = ".claude/ralph-loop.local.md";
 
 const GATES: &str = "verify:\n  - test -e done\n";
 const OTHER_GUARD: &str = "verify:\n  - test -e done\nguard: [worker]\n";
@@ -101,11 +109,49 @@ struct Stage {
 }
 
 /// What the injured run left.
-struct Injured {
-    ran: Ran,
-    killed: bool,
+pub(crate) struct Injured {
+    pub(crate) ran: Ran,
+    pub(crate) killed: bool,
     /// The calls that were hit, as `strace` shows them.
-    hits: Vec<String>,
+    pub(crate) hits: Vec<String>,
+}
+
+impl Injured {
+    /// Runs a command of the sandbox with a fault at one of its calls.
+    pub(crate) fn run(
+        plain: &Command,
+        sandbox: &Sandbox,
+        input: &str,
+        (calls, fault, number): (&str, Fault, u32),
+    ) -> Self {
+        let log = sandbox.home().join("strace.log");
+        let mut command = Command::new("strace");
+        command.args(["-f", "--detach-on=execve", "-e", "signal=none", "-o"]).arg(&log);
+        command.args(["-e", &format!("trace={calls}")]);
+        command.args(["-e", &format!("inject={calls}:{}:when={number}", fault.injection())]);
+        command.arg(RALPH).args(plain.get_args()).env_clear();
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(sandbox.project()).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("strace");
+        // Whoever was killed before it read does not mind.
+        let _gone = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+        let output = child.wait_with_output().expect("an end");
+        let killed = output.status.signal() == Some(9) || output.status.code() == Some(128 + 9);
+        let log = fs::read(&log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).into_owned();
+        let hits = log.lines().filter(|line| line.ends_with("(INJECTED)")).map(str::to_owned).collect();
+        Self { ran: Ran::of(output), killed, hits }
+    }
+
+    /// Whether the run came to the call at all.
+    pub(crate) fn was_hit(&self) -> bool {
+        self.killed || !self.hits.is_empty()
+    }
+
+    /// Whether it was over before our own code began: its libraries could not be found.
+    pub(crate) fn never_began(&self) -> bool {
+        self.ran.code == Some(127) && self.ran.stderr.contains("shared libraries")
+    }
 }
 
 impl Scene {
@@ -114,11 +160,20 @@ impl Scene {
     }
 
     fn is_verified(self) -> bool {
-        matches!(self, Self::Verified | Self::TrellisVerified)
+        matches!(self, Self::Verified | Self::TrellisVerified | Self::SessionVerified)
     }
 
+    fn is_session(self) -> bool {
+        matches!(self, Self::SessionHeld | Self::SessionVerified)
+    }
+
+    /// What the name of its loop begins with: the guarded agent, or the task of the session.
     fn agent(self) -> &'static str {
-        if self == Self::HeldAfterTear { "worker" } else { "check" }
+        match self {
+            Self::HeldAfterTear => "worker",
+            Self::SessionHeld | Self::SessionVerified => "fix-it",
+            _ => "check",
+        }
     }
 
     /// The attempt that the stop is when nothing goes wrong.
@@ -138,11 +193,18 @@ impl Scene {
             sandbox.file("ralph.yaml", if self == Self::HeldAfterTear { OTHER_GUARD } else { GATES });
         }
         sandbox.trust();
-        if !matches!(self, Self::FirstHeld | Self::TrellisFirstHeld | Self::Verify | Self::Trust) {
-            sandbox.stop(self.agent()).answer().held();
+        match self {
+            Self::FirstHeld | Self::TrellisFirstHeld | Self::Verify | Self::Trust => {}
+            Self::SessionHeld | Self::SessionVerified => {
+                start_session_loop(&sandbox);
+                session_stop(&sandbox, 1, "Not yet.").answer().held();
+            }
+            _ => drop(sandbox.stop(self.agent()).answer().held()),
         }
         match self {
-            Self::Verified | Self::TrellisVerified | Self::Verify => sandbox.file("done", ""),
+            Self::Verified | Self::TrellisVerified | Self::Verify | Self::SessionVerified => {
+                sandbox.file("done", "");
+            }
             Self::Trust => sandbox.file("ralph.yaml", "verify:\n  - test -e other\n"),
             Self::HeldAfterTear => tear(&sandbox),
             _ => {}
@@ -153,9 +215,41 @@ impl Scene {
             .to_owned();
         let trusted_before = Kept::look(&sandbox.ralph_home(), Tail::MayBeTorn).expect("sound").trusted;
         let home = Saved::of(&sandbox.ralph_home());
-        let shown = Saved::of(&sandbox.path(".trellis"));
+        let shown = Saved::of(&if self.is_session() { sandbox.project() } else { sandbox.path(".trellis") });
         Stage { scene: self, sandbox, home, shown, offered, trusted_before }
     }
+}
+
+/// A session whose person gave `/ralph-loop`.
+fn start_session_loop(sandbox: &Sandbox) {
+    let started = sandbox.event(json!({
+        "session_id": "session-1",
+        "cwd": sandbox.project(),
+        "prompt_id": "prompt-1",
+        "hook_event_name": "UserPromptExpansion",
+        "expansion_type": "slash_command",
+        "command_name": "ralph-loop",
+        "command_args": "fix it --completion-promise DONE",
+        "command_source": "projectSettings",
+        "prompt": "/ralph-loop fix it --completion-promise DONE",
+    }));
+    started.answer().let_go().expect("it is told that the loop begins");
+}
+
+/// The session stops after its agent used a tool.
+fn session_stop<'a>(sandbox: &'a Sandbox, tool_call: u32, message: &str) -> Stop<'a> {
+    let call = json!({"type": "tool_use", "id": format!("toolu_{tool_call}"), "name": "Bash"});
+    let transcript = sandbox.home().join("session-1.jsonl");
+    let line = json!({"type": "assistant", "message": {"content": [call]}});
+    fs::write(&transcript, format!("{line}\n")).expect("a transcript");
+    sandbox.event(json!({
+        "session_id": "session-1",
+        "transcript_path": transcript,
+        "cwd": sandbox.project(),
+        "prompt_id": "prompt-1",
+        "hook_event_name": "Stop",
+        "last_assistant_message": message,
+    }))
 }
 
 /// Half a line at the end, as a full disk leaves it.
@@ -177,6 +271,10 @@ impl Stage {
     }
 
     fn input(&self) -> String {
+        if self.scene.is_session() {
+            let message = if self.scene.is_verified() { "<promise>DONE</promise>" } else { "Not yet." };
+            return session_stop(&self.sandbox, 2, message).text();
+        }
         json!({
             "session_id": "session-1",
             "cwd": self.sandbox.project(),
@@ -190,40 +288,20 @@ impl Stage {
 
     fn put_back(&self) {
         self.home.put_back();
-        if self.scene.is_trellis() {
+        if self.scene.is_trellis() || self.scene.is_session() {
             self.shown.put_back();
         }
-    }
-
-    fn injure(&self, calls: &str, fault: Fault, number: u32) -> Injured {
-        let plain = self.sandbox.command(&self.arguments());
-        let log = self.sandbox.home().join("strace.log");
-        let mut command = Command::new("strace");
-        command.args(["-f", "--detach-on=execve", "-e", "signal=none", "-o"]).arg(&log);
-        command.args(["-e", &format!("trace={calls}")]);
-        command.args(["-e", &format!("inject={calls}:{}:when={number}", fault.injection())]);
-        command.arg(RALPH).args(plain.get_args()).env_clear();
-        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command.current_dir(self.sandbox.project()).stdin(Stdio::piped());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("strace");
-        // Whoever was killed before it read does not mind.
-        let _gone = child.stdin.take().expect("a pipe").write_all(self.input().as_bytes());
-        let output = child.wait_with_output().expect("an end");
-        let killed = output.status.signal() == Some(9) || output.status.code() == Some(128 + 9);
-        let log = fs::read(&log).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log).into_owned();
-        let hits = log.lines().filter(|line| line.ends_with("(INJECTED)")).map(str::to_owned).collect();
-        Injured { ran: Ran::of(output), killed, hits }
     }
 
     /// One point: none where the run was over before it came to it.
     fn point(&self, calls: &str, fault: Fault, number: u32) -> Option<Result<(), String>> {
         self.put_back();
-        let injured = self.injure(calls, fault, number);
-        if !injured.killed && injured.hits.is_empty() {
+        let plain = self.sandbox.command(&self.arguments());
+        let injured = Injured::run(&plain, &self.sandbox, &self.input(), (calls, fault, number));
+        if !injured.was_hit() {
             return None;
         }
-        let checked = self.after_fault(&injured).and_then(|()| self.after_clean_run());
+        let checked = self.after_fault(&injured).and_then(|()| self.after_clean_run(fault));
         Some(checked.map_err(|why| {
             let hits = injured.hits.join("\n    ");
             format!("{:?}, {calls} {number}, {fault:?}: {why}\n    {hits}\n    {:?}", self.scene, injured.ran)
@@ -233,8 +311,7 @@ impl Stage {
     fn after_fault(&self, injured: &Injured) -> Result<(), String> {
         let kept = Kept::look(&self.sandbox.ralph_home(), Tail::MayBeTorn)?;
         let ran = &injured.ran;
-        let never_began = ran.code == Some(127) && ran.stderr.contains("shared libraries");
-        if injured.killed || never_began {
+        if injured.killed || injured.never_began() {
             let whole = ran.stdout.is_empty() || one_object(&ran.stdout).is_ok();
             ensure(whole || self.arguments()[0] != "hook", "half an answer to the client")?;
         } else {
@@ -273,7 +350,9 @@ impl Stage {
                 let told = said["systemMessage"].as_str().unwrap_or_default();
                 let verdicts =
                     kept.loop_named(self.scene.agent()).map(KeptLedger::verdicts).unwrap_or_default();
-                match (said["decision"] == "block", told.contains("Verification passed")) {
+                let passed =
+                    ["Verification passed", "Loop done, verified"].iter().any(|words| told.contains(words));
+                match (said["decision"] == "block", passed) {
                     (true, _) => Ok(()),
                     (false, true) => {
                         ensure(verdicts.last() == Some(&Verdict::Verified), "said to be verified, and is not")
@@ -285,7 +364,7 @@ impl Stage {
     }
 
     /// The same again without a fault: the right answer, nothing lost, nothing counted twice, nothing left lying.
-    fn after_clean_run(&self) -> Result<(), String> {
+    fn after_clean_run(&self, fault: Fault) -> Result<(), String> {
         let home = self.sandbox.ralph_home();
         age(&unfinished(&home));
         age(&unfinished(&self.sandbox.project()));
@@ -303,6 +382,14 @@ impl Stage {
                 ensure(clean().code == Some(0), "cannot be reset any more")?;
                 self.is_held_again("agent-1", &[1])?;
             }
+            Scene::SessionVerified => self.session_is_over(&clean(), fault)?,
+            Scene::SessionHeld => {
+                let said = one_object(&session_stop(&self.sandbox, 3, "Not yet.").answer().ran.stdout)?;
+                let reason = said["reason"].as_str().unwrap_or_default();
+                let fits = ["iteration 2", "iteration 3"].iter().any(|words| reason.contains(words));
+                ensure(said["decision"] == "block" && fits, &format!("not the next attempt: {said}"))?;
+                ensure(self.sandbox.exists(LOOP_FILE), "the loop is not shown any more")?;
+            }
             scene if scene.is_verified() => {
                 // Nothing of this loop is carried over to the next agent's.
                 self.sandbox.remove("done");
@@ -317,10 +404,29 @@ impl Stage {
             _ => self.is_held_again("agent-1", &[expected, expected + 1])?,
         }
         let kept = Kept::look(&home, Tail::Whole)?;
-        ensure(self.scene == Scene::Trust || kept.lines() > before, "nothing was written down")?;
+        // Of a loop that is over nothing more is.
+        let is_silent = matches!(self.scene, Scene::Trust | Scene::SessionVerified);
+        ensure(is_silent || kept.lines() > before, "nothing was written down")?;
         let mut left = unfinished(&home);
         left.extend(unfinished(&self.sandbox.project()));
         ensure(left.is_empty(), &format!("left lying: {left:?}"))
+    }
+
+    /// The same stop ends the loop, or finds that it is over; it is verified once, by its second attempt.
+    fn session_is_over(&self, ran: &Ran, fault: Fault) -> Result<(), String> {
+        ensure(ran.code == Some(0), "a hook ends with exit code 0")?;
+        let told = ran.stdout.contains("Loop done, verified");
+        let kept = Kept::look(&self.sandbox.ralph_home(), Tail::Whole)?;
+        let ledger = kept.loop_named(self.scene.agent()).ok_or("the loop is gone")?;
+        let past = ran.stdout.is_empty() || ran.stdout.contains("its work is verified");
+        ensure(told || past, &format!("neither the end nor past it: {ran:?}"))?;
+        let mut verdicts = ledger.verdicts();
+        if fault != Fault::Kill {
+            // What cannot be read is no reason to let go.
+            verdicts.dedup();
+        }
+        ensure(verdicts == [Verdict::Held, Verdict::Verified], &format!("judged otherwise: {verdicts:?}"))?;
+        ensure(!self.sandbox.exists(LOOP_FILE), "a loop that is over is still shown")
     }
 
     fn run_clean(&self) -> std::process::Output {
@@ -340,28 +446,99 @@ impl Stage {
     }
 
     /// Goes through one kind of fault at one kind of call, to its end.
-    fn sweep(&self, calls: &str, fault: Fault, tally: &mut Tally) {
-        for number in 1.. {
+    fn sweep(&self, calls: &str, fault: Fault, extent: Extent, tally: &mut Tally) {
+        let spread = self.scene.is_session() && calls == "openat" && extent == Extent::Usual;
+        for number in points(fault, if spread { 4 } else { 1 }) {
             match self.point(calls, fault, number) {
                 None => return,
-                Some(Ok(())) => tally.points += 1,
-                Some(Err(why)) => {
-                    tally.points += 1;
-                    tally.wrong.push(why);
-                }
+                Some(outcome) => tally.count(outcome),
             }
         }
     }
 }
 
+/// Every `stride`th call, not beginning with the same one for every fault.
+pub(crate) fn points(fault: Fault, stride: usize) -> impl Iterator<Item = u32> {
+    let offset = FAULTS.iter().position(|other| *other == fault).unwrap_or_default() % stride;
+    (1..).skip(offset).step_by(stride)
+}
+
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     points: usize,
     wrong: Vec<String>,
 }
 
-fn ensure(holds: bool, otherwise: &str) -> Result<(), String> {
+impl Tally {
+    pub(crate) fn count(&mut self, outcome: Result<(), String>) {
+        self.points += 1;
+        self.wrong.extend(outcome.err());
+    }
+
+    pub(crate) fn take(&mut self, other: Self) {
+        self.points += other.points;
+        self.wrong.extend(other.wrong);
+    }
+
+    /// Says how it went; there must have been at least so many points.
+    pub(crate) fn report(self, what: &str, begun: Instant, at_least: usize) {
+        let Self { points, wrong } = self;
+        let seconds = begun.elapsed().as_secs_f64();
+        note(format_args!("{points} faults injected into {what} in {seconds:.0} s, {} wrong", wrong.len()));
+        let shown = wrong.iter().take(25).cloned().collect::<Vec<_>>().join("\n\n");
+        assert!(wrong.is_empty(), "{} of {points} points:\n\n{shown}", wrong.len());
+        assert!(points >= at_least, "only {points} points: is strace at work?");
+    }
+}
+
+pub(crate) fn ensure(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+/// How much is to be swept; none where nothing is.
+pub(crate) fn extent() -> Option<Extent> {
+    let extent = match setting("RALPH_FAULTS").as_str() {
+        "off" => {
+            note("the sweep over system calls is left out: RALPH_FAULTS=off");
+            return None;
+        }
+        "full" => Extent::Full,
+        _ => Extent::Usual,
+    };
+    let strace = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
+    assert!(
+        strace.is_ok_and(|status| status.success()),
+        "the sweep needs strace: `apt-get install strace`, or RALPH_FAULTS=off to leave it out"
+    );
+    Some(extent)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Usual,
+    Full,
+}
+
+/// Works through jobs on both cores.
+pub(crate) fn on_two_cores<T: Send>(jobs: VecDeque<T>, work: impl Fn(T) -> Tally + Sync) -> Tally {
+    let (jobs, tally) = (Mutex::new(jobs), Mutex::new(Tally::default()));
+    let worker = || {
+        loop {
+            let Some(job) = jobs.lock().expect("no panic").pop_front() else { return };
+            let own = work(job);
+            tally.lock().expect("no panic").take(own);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(worker);
+        scope.spawn(worker);
+    });
+    tally.into_inner().expect("no panic")
+}
+
+/// Whether a scene of this name is asked for.
+pub(crate) fn is_asked_for(scene: &str) -> bool {
+    scene.contains(&setting("RALPH_FAULTS_ONLY"))
 }
 
 fn one_object(stdout: &str) -> Result<Value, String> {
@@ -378,49 +555,18 @@ fn setting(name: &str) -> String {
 
 #[test]
 fn law_9_a_fault_at_any_system_call_leaves_the_old_or_the_new_state() {
-    let mode = setting("RALPH_FAULTS");
-    if mode == "off" {
-        note("the sweep over system calls is left out: RALPH_FAULTS=off");
-        return;
-    }
-    let strace = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
-    assert!(
-        strace.is_ok_and(|status| status.success()),
-        "the sweep needs strace: `apt-get install strace`, or RALPH_FAULTS=off to leave it out"
-    );
+    let Some(extent) = extent() else { return };
     let begun = Instant::now();
-    let only = setting("RALPH_FAULTS_ONLY");
-    let scenes = SCENES.into_iter().filter(|scene| format!("{scene:?}").contains(&only));
-    let jobs: VecDeque<(Scene, Fault)> =
-        scenes.flat_map(|scene| FAULTS.map(|fault| (scene, fault))).collect();
-    let (jobs, tally) = (Mutex::new(jobs), Mutex::new(Tally::default()));
-    let work = || {
-        loop {
-            let Some((scene, fault)) = jobs.lock().expect("no panic").pop_front() else { return };
-            let stage = scene.set_up();
-            let mut own = Tally::default();
-            for calls in CALLS.into_iter().filter(|calls| fault.is_worth(calls, mode == "full")) {
-                stage.sweep(calls, fault, &mut own);
-            }
-            let mut all = tally.lock().expect("no panic");
-            all.points += own.points;
-            all.wrong.append(&mut own.wrong);
+    let scenes: Vec<Scene> = SCENES.into_iter().filter(|scene| is_asked_for(&format!("{scene:?}"))).collect();
+    let jobs = scenes.iter().flat_map(|scene| FAULTS.map(|fault| (*scene, fault))).collect();
+    let tally = on_two_cores(jobs, |(scene, fault): (Scene, Fault)| {
+        let (stage, mut own) = (scene.set_up(), Tally::default());
+        for calls in CALLS.into_iter().filter(|calls| fault.is_worth(calls, extent)) {
+            stage.sweep(calls, fault, extent, &mut own);
         }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(work);
-        scope.spawn(work);
+        own
     });
-    let tally = tally.into_inner().expect("no panic");
-    note(format_args!(
-        "{} faults injected in {:.0} s, {} wrong",
-        tally.points,
-        begun.elapsed().as_secs_f64(),
-        tally.wrong.len()
-    ));
-    let shown = tally.wrong.iter().take(25).cloned().collect::<Vec<_>>().join("\n\n");
-    assert!(tally.wrong.is_empty(), "{} of {} points:\n\n{shown}", tally.wrong.len(), tally.points);
-    assert!(!only.is_empty() || tally.points > 500, "only {} points: is strace at work?", tally.points);
+    tally.report("hooks and commands", begun, if scenes.len() == SCENES.len() { 500 } else { 0 });
 }
 
 /// Everything in the project is given back, and nothing but the project and its home was touched.

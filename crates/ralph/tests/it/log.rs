@@ -1,8 +1,78 @@
 //! `ralph log`: what was, event by event.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::support::Sandbox;
+
+/// `ralph log -f`, and its lines as they come.
+fn following(sandbox: &Sandbox, more: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut command = sandbox.command(&[&["log", "-f"], more].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    (child, lines.map(|line| line.expect("text")))
+}
+
+#[track_caller]
+fn ends_well(mut child: Child) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match child.try_wait().expect("a process") {
+            Some(status) => return assert!(status.success(), "{status}"),
+            None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+            None => {
+                child.kill().expect("it is ours");
+                panic!("it did not end");
+            }
+        }
+    }
+}
+
+fn event_of(line: &str) -> String {
+    serde_json::from_str::<Value>(line).expect("JSON")["event"]["event"].as_str().expect("a name").to_owned()
+}
+
+#[test]
+fn a_loop_is_followed_until_it_is_over() {
+    let sandbox = Sandbox::gated("verify: [test -e done.txt]\n");
+    sandbox.stop("check").answer().held();
+    let (child, mut lines) = following(&sandbox, &["--json"]);
+    let first: Vec<String> = lines.by_ref().take(4).map(|line| event_of(&line)).collect();
+    assert_eq!(first, ["began", "run_started", "gate_ran", "judged"]);
+    sandbox.file("done.txt", "");
+    sandbox.stop("check").answer().let_go().expect("verified");
+    let rest: Vec<String> = lines.map(|line| event_of(&line)).collect();
+    assert_eq!(rest, ["run_started", "gate_ran", "judged"]);
+    ends_well(child);
+}
+
+#[test]
+fn who_follows_ends_with_its_reader() {
+    let sandbox = Sandbox::gated("verify: ['false']\n");
+    sandbox.stop("check").answer().held();
+    let (child, mut lines) = following(&sandbox, &[]);
+    lines.next().expect("a line");
+    // Nothing more is ever written, and still it is seen that nobody reads.
+    drop(lines);
+    ends_well(child);
+}
+
+#[test]
+fn looks_at_the_gates_are_followed_one_after_the_other() {
+    let sandbox = Sandbox::gated("verify: ['true']\n");
+    sandbox.ralph(&["verify"]).success();
+    let (mut child, mut lines) = following(&sandbox, &["verify", "--json"]);
+    let judged = |line: &String| event_of(line) == "judged";
+    assert!(lines.by_ref().any(|line| judged(&line)));
+    sandbox.ralph(&["verify", "--fresh"]).success();
+    assert!(lines.by_ref().any(|line| judged(&line)));
+    assert!(child.try_wait().expect("a process").is_none(), "it ended by itself");
+    drop(lines);
+    ends_well(child);
+}
 
 #[test]
 fn the_story_of_a_loop_can_be_read() {

@@ -3,11 +3,16 @@
 #![expect(clippy::disallowed_methods, reason = "a test has an environment of its own to look at")]
 
 mod conversation;
+mod driven;
 mod support;
 
 mod attacks;
 mod conformance;
+mod diff;
 mod doctor;
+mod driver;
+mod driver_kills;
+mod follow;
 mod gates;
 mod guard;
 mod guide;
@@ -18,16 +23,20 @@ mod laws;
 mod layouts;
 mod log;
 mod plugin;
+mod report;
 mod reset;
 mod schema;
+mod security_scan;
 mod session_attacks;
 mod session_loop;
 mod session_words;
+mod state;
 mod status;
 mod talk;
 mod task_loop;
 mod tree;
 mod trust;
 mod upstream;
+mod upstream_driver;
 mod upstream_session;
 mod verify;

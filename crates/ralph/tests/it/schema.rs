@@ -44,6 +44,7 @@ fn the_schema_of_ralph_yaml_has_exactly_the_keys_that_the_parser_knows() {
     assert_eq!(properties(&schema), known_keys("zzzzzzzzzz: 1\n"));
     assert_eq!(properties(&schema["$defs"]["gate"]["oneOf"][2]), known_keys("verify: [{zzzzzzzzzz: 1}]\n"));
     assert_eq!(properties(&schema["$defs"]["budget"]), known_keys("budget: {zzzzzzzzzz: 1}\n"));
+    assert_eq!(properties(&schema["$defs"]["agent"]), known_keys("agents: {a: {zzzzzzzzzz: 1}}\n"));
 }
 
 #[test]
@@ -67,7 +68,9 @@ fn every_command_has_one_line_of_help_and_an_example() {
         "verify",
         "status",
         "log",
+        "report",
         "start",
+        "state",
         "pause",
         "resume",
         "cancel",

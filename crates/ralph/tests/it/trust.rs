@@ -271,3 +271,21 @@ fn a_broken_config_is_refused_with_the_line_drawn() {
     assert!(ran.stderr.contains("^^^^^^^"), "{}", ran.stderr);
     assert_eq!(sandbox.status()["trust"], "untrusted");
 }
+
+#[test]
+fn the_agents_that_a_repo_names_are_shown_before_they_are_accepted() {
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", "verify: [a]\nagents: {mine: {command: [./agent.sh, \"a b\", \"it's\"]}}\n");
+    sandbox.ralph(&["trust", "--show"]).success().says(r"  agent mine: ./agent.sh 'a b' 'it'\''s'");
+    let shown = sandbox.ralph(&["trust", "--show", "--json"]).success().json();
+    assert_eq!(shown["agents"][0]["name"], "mine", "{shown}");
+}
+
+#[test]
+fn a_mistake_in_an_agent_of_the_persons_own_is_told_with_its_place() {
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", "verify: [a]\n");
+    sandbox.user_config("agents:\n  claude:\n    enviroment: {A: b}\n");
+    let told = sandbox.ralph(&["trust", "--show"]);
+    told.exits(2).says("config.yaml:3:5: unknown key `enviroment` (hint: did you mean `environment`?)");
+}

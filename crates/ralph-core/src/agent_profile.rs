@@ -1,0 +1,258 @@
+//! The agents that the driver can run, as data: a profile says which program it is, how the prompt reaches it, what it may
+//! do and how its output reads. [`command_line`] makes one run of it, and nothing else knows a client's flags.
+//!
+//! A prompt is never part of a command line: it is a file that the program reads on stdin, or that one short sentence
+//! names. So no length, quote or line end in it can matter.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::problem::did_you_mean;
+use crate::gate::Gate;
+use crate::id::SessionId;
+use crate::money::Micros;
+use crate::stream::{Dialect, is_session_id};
+
+mod claude_rules;
+mod rows;
+
+pub(crate) use claude_rules::is_rule;
+pub use rows::built_in;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    pub name: String,
+    pub program: String,
+    pub arguments: Vec<Argument>,
+    pub prompt: PromptBy,
+    pub dialect: Dialect,
+    pub environment: Vec<(String, Value)>,
+    pub max_iterations: u32,
+    /// How a session is gone on with; none: every run begins anew.
+    pub resume: Option<Resume>,
+    /// The client's own limit in dollars.
+    pub cost_flag: Option<String>,
+    pub model_flag: Option<String>,
+    /// The model where the person asks for none; none: the client's own settings say.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// What the agent may do without anybody being asked, for the plan that a person sees.
+    pub may: String,
+    /// What a person can do who does not have the program.
+    pub how_to_get: String,
+    /// What a person should know before relying on it.
+    pub note: Option<String>,
+}
+
+/// One place on the command line. A place that this run has nothing for is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Argument {
+    Literal(String),
+    /// The sentence that names the prompt's file.
+    Prompt,
+    /// Claude Code's rules for what the agent may do.
+    ClaudeRules,
+    /// How the session is gone on with.
+    Session,
+    Model,
+    Budget,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptBy {
+    /// The program reads it on stdin.
+    Stdin,
+    /// One short argument names the file.
+    NamedFile,
+}
+
+/// What a variable is set to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    Literal(String),
+    /// What another variable holds. Without it nothing runs.
+    From(String),
+    /// Taken away, so that it reaches nobody it was not meant for.
+    Unset,
+}
+
+/// The arguments that go on with a session; `{session}` stands for its id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume(pub Vec<String>);
+
+/// What one run is to be.
+#[derive(Clone, Debug)]
+pub struct RunWish<'a> {
+    pub prompt_file: &'a Path,
+    /// Their commands are what the agent may run.
+    pub gates: &'a [Gate],
+    /// More that it may do, in the client's own words; from the user's config alone.
+    pub allow: &'a [String],
+    pub context: Context,
+    pub budget_left: Option<Micros>,
+    pub model: Option<&'a str>,
+}
+
+/// What the agent remembers when it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Context {
+    Fresh,
+    /// The session of the last run, where the client can go on with one.
+    Continue(SessionId),
+}
+
+/// One run of a program, ready to be started without a shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine {
+    pub program: String,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, Value)>,
+    /// The file that it reads; none: nothing, which is not the same as the terminal.
+    pub stdin: Option<PathBuf>,
+}
+
+pub fn command_line(profile: &Profile, wish: &RunWish<'_>) -> CommandLine {
+    let arguments = profile.arguments.iter().flat_map(|place| fill(place, profile, wish)).collect();
+    CommandLine {
+        program: profile.program.clone(),
+        arguments,
+        environment: profile.environment.clone(),
+        stdin: (profile.prompt == PromptBy::Stdin).then(|| wish.prompt_file.to_owned()),
+    }
+}
+
+fn fill(place: &Argument, profile: &Profile, wish: &RunWish<'_>) -> Vec<String> {
+    let flag = |flag: &Option<String>, value: Option<String>| match (flag, value) {
+        (Some(flag), Some(value)) => vec![flag.clone(), value],
+        _ => Vec::new(),
+    };
+    match place {
+        Argument::Literal(text) => vec![text.clone()],
+        Argument::Prompt => {
+            vec![format!("Read the file {} and do what it says.", wish.prompt_file.display())]
+        }
+        Argument::ClaudeRules => {
+            let rules = claude_rules::rules(wish.gates, wish.allow);
+            let flag = (!rules.is_empty()).then(|| "--allowedTools".to_owned());
+            flag.into_iter().chain(rules).collect()
+        }
+        Argument::Session => session(profile, &wish.context),
+        Argument::Model => {
+            flag(&profile.model_flag, wish.model.or(profile.model.as_deref()).map(str::to_owned))
+        }
+        Argument::Budget => flag(&profile.cost_flag, wish.budget_left.map(Micros::in_dollars)),
+    }
+}
+
+fn session(profile: &Profile, context: &Context) -> Vec<String> {
+    match (&profile.resume, context) {
+        (Some(Resume(arguments)), Context::Continue(id)) if is_session_id(id.as_str()) => {
+            arguments.iter().map(|argument| argument.replace("{session}", id.as_str())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Before a command that stands in for a profile.
+const COMMAND: &str = "command:";
+
+const DEFAULT_ITERATIONS: u32 = 15;
+
+impl Profile {
+    /// Any program that reads a prompt on stdin and prints what it has to say.
+    pub fn of_command(
+        name: &str,
+        program: &str,
+        arguments: impl IntoIterator<Item = String>,
+        dialect: Dialect,
+        max_iterations: Option<u32>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            arguments: arguments.into_iter().map(Argument::Literal).collect(),
+            prompt: PromptBy::Stdin,
+            dialect,
+            environment: Vec::new(),
+            max_iterations: max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+            resume: None,
+            cost_flag: None,
+            model_flag: None,
+            model: None,
+            may: "whatever the command does".into(),
+            how_to_get: format!(
+                "`{program}` is the command that was given; it has to be there and executable"
+            ),
+            note: None,
+        }
+    }
+
+    /// What is run, for people to read; what each run adds is left out.
+    pub fn command(&self) -> String {
+        let fixed = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Literal(text) => Some(text.as_str()),
+            _ => None,
+        });
+        std::iter::once(self.program.as_str()).chain(fixed).map(quoted).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The variables without which it cannot run, for an error before anything is started.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        self.environment.iter().filter_map(|(_, value)| match value {
+            Value::From(variable) => Some(variable.as_str()),
+            Value::Literal(_) | Value::Unset => None,
+        })
+    }
+}
+
+/// A word as a shell would take it, so that nobody mistakes where it ends.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    match word {
+        "" => "''".to_owned(),
+        word if word.chars().all(is_plain) => word.to_owned(),
+        word => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// The name stands for no agent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent `{name}`")]
+pub struct NoSuchAgent {
+    pub name: String,
+    pub hint: String,
+}
+
+/// The profile of a name: one of the person's own, a built-in one, or `command:` with what `sh` is to run.
+pub fn find(name: &str, own: &[Profile]) -> Result<Profile, NoSuchAgent> {
+    if let Some(command) = name.strip_prefix(COMMAND) {
+        return of_shell(name, command.trim());
+    }
+    let mut all = own.to_vec();
+    all.extend(built_in());
+    let names: Vec<String> = all.iter().map(|profile| profile.name.clone()).collect();
+    all.into_iter().find(|profile| profile.name == name).ok_or_else(|| NoSuchAgent {
+        name: name.to_owned(),
+        hint: did_you_mean(
+            name,
+            names.iter().map(String::as_str),
+            &format!("{}, or `command:` with any program that reads a prompt on stdin", names.join(", ")),
+        ),
+    })
+}
+
+fn of_shell(name: &str, command: &str) -> Result<Profile, NoSuchAgent> {
+    if command.is_empty() {
+        let hint = "write the command behind it: `command:./agent.sh`".to_owned();
+        return Err(NoSuchAgent { name: name.to_owned(), hint });
+    }
+    let arguments = ["-c".to_owned(), command.to_owned()];
+    Ok(Profile::of_command(name, "sh", arguments, Dialect::Plain, None))
+}
+
+#[cfg(test)]
+mod tests;

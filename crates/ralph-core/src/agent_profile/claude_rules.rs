@@ -1,0 +1,97 @@
+//! What an agent on Claude Code may run without being asked, as its `--allowedTools` takes it.
+//!
+//! Seen with 2.1.325: `Bash(CMD:*)` allows the command as it stands, with further arguments, behind `timeout`, and piped
+//! into a harmless command such as `tail`; every other part of a longer line still has to be allowed by itself. A line
+//! of several commands is allowed by exactly that line. Brackets inside brackets match nothing.
+
+use crate::gate::Gate;
+
+/// The gates' own commands, then what the person allows beyond that.
+pub(super) fn rules(gates: &[Gate], allow: &[String]) -> Vec<String> {
+    let mut rules: Vec<String> = Vec::new();
+    let gates = gates.iter().filter_map(|gate| rule(gate.run.trim()));
+    let allowed = allow.iter().map(|rule| rule.trim().to_owned()).filter(|rule| is_rule(rule));
+    for rule in gates.chain(allowed) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+/// None for a command that no rule can hold: it would be taken for something else.
+fn rule(command: &str) -> Option<String> {
+    let fits = !command.is_empty() && !command.contains(char::is_control) && brackets_are_flat(command);
+    let is_plain = !command.contains([';', '|', '&', '>', '<', '`', '$', '(', ')', '{', '*', '\\'])
+        // A variable before the command is part of what has to match.
+        && !command.split_whitespace().next().is_some_and(|word| word.contains('='));
+    fits.then(|| if is_plain { format!("Bash({command}:*)") } else { format!("Bash({command})") })
+}
+
+fn brackets_are_flat(command: &str) -> bool {
+    let mut is_open = false;
+    for c in command.chars() {
+        match c {
+            '(' if is_open => return false,
+            '(' => is_open = true,
+            ')' if !is_open => return false,
+            ')' => is_open = false,
+            _ => {}
+        }
+    }
+    !is_open
+}
+
+/// A rule begins with a tool's name, so that none is taken for a flag.
+pub(crate) fn is_rule(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::{DEFAULT_TIMEOUT, Order};
+    use crate::id::GateName;
+
+    fn gate(run: &str) -> Gate {
+        Gate {
+            name: GateName::new(run),
+            run: run.into(),
+            timeout: DEFAULT_TIMEOUT,
+            advisory: false,
+            inputs: Vec::new(),
+            retries: 0,
+            order: Order::AfterAllAbove,
+        }
+    }
+
+    #[test]
+    fn a_command_becomes_the_rule_that_allows_it_and_no_more() {
+        let table = [
+            ("cargo test --workspace", Some("Bash(cargo test --workspace:*)")),
+            ("  pnpm lint\n", Some("Bash(pnpm lint:*)")),
+            ("npm ci && npm test", Some("Bash(npm ci && npm test)")),
+            ("cargo test --jobs=2", Some("Bash(cargo test --jobs=2:*)")),
+            ("CI=1 npm test", Some("Bash(CI=1 npm test)")),
+            ("go test ./... > out.txt", Some("Bash(go test ./... > out.txt)")),
+            ("python3 -c \"print(1, 2)\"", Some("Bash(python3 -c \"print(1, 2)\")")),
+            ("python3 -c \"print(f(1))\"", None),
+            ("true), Bash(rm -rf /", None),
+            ("npm test\nrm -rf /", None),
+            ("", None),
+        ];
+        for (run, expected) in table {
+            let expected: Vec<&str> = expected.into_iter().collect();
+            assert_eq!(rules(&[gate(run)], &[]), expected, "{run:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_person_allows_comes_after_the_gates_and_is_never_a_flag() {
+        let allow = ["WebFetch", " Bash(git push:*) ", "--dangerously-skip-permissions", "", "Bash(make:*)"];
+        assert_eq!(
+            rules(&[gate("make"), gate("make")], &allow.map(str::to_owned)),
+            ["Bash(make:*)", "WebFetch", "Bash(git push:*)"]
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! The agents that a config file names for the driver, as profiles.
+//!
+//! A repo's file may only name commands, which run where a person accepted that very text. Which variables an agent gets
+//! and how a built-in one is called is for the person's own file to say: that is where the keys go.
+
+use super::problem::{Place, Problem, did_you_mean};
+use super::raw::{Items, Named, RawAgent, RawCommandAgent, RawValue, Spanned};
+use crate::agent_profile::{Argument, Profile, Value, built_in};
+use crate::foreign_text;
+use crate::stream::Dialect;
+
+pub(super) fn of_repo(raw: Named<RawCommandAgent>) -> Result<Vec<Profile>, Problem> {
+    let read = |(name, raw): (Spanned<String>, Spanned<RawCommandAgent>)| {
+        if built_in_row(&name.value).is_some() {
+            let what = format!("`{}` is a built-in agent, which no repo changes", name.value);
+            return Err(Place::of(&name).problem(what, "give this one another name"));
+        }
+        profile(&name, raw.value.into())
+    };
+    raw.0.into_iter().map(read).collect()
+}
+
+pub(super) fn of_person(raw: Named<RawAgent>) -> Result<Vec<Profile>, Problem> {
+    raw.0.into_iter().map(|(name, raw)| profile(&name, raw.value)).collect()
+}
+
+/// A command by itself is an agent. Without one it is a built-in agent, named by `base` or by its own name, that differs
+/// in what is said here; a command beside `base` stands in the place of that agent's program.
+fn profile(name: &Spanned<String>, raw: RawAgent) -> Result<Profile, Problem> {
+    check_name(name)?;
+    let own_name = || built_in_row(&name.value).filter(|_| raw.command.is_none());
+    let row = raw.base.as_ref().map(row_of_base).transpose()?.or_else(own_name);
+    let mut profile = match (row, raw.command.as_ref().map(command).transpose()?) {
+        (None, Some((program, arguments))) => {
+            Profile::of_command(&name.value, &program, arguments, Dialect::Plain, None)
+        }
+        (Some(row), None) => row,
+        (Some(row), Some((program, before))) => {
+            let before = before.into_iter().map(Argument::Literal);
+            Profile { program, arguments: before.chain(row.arguments).collect(), ..row }
+        }
+        (None, None) => {
+            let hint = format!("give it a `command:` or a `base:`; built-in are {}", names().join(", "));
+            let what = format!("the agent `{}` has nothing to run", name.value);
+            return Err(Place::of(name).problem(what, hint));
+        }
+    };
+    profile.name.clone_from(&name.value);
+    if let Some(word) = &raw.dialect {
+        profile.dialect = dialect(word)?;
+    }
+    if let Some(most) = raw.max_iterations {
+        profile.max_iterations = at_least_one(&most)?;
+    }
+    if let Some(name) = raw.model {
+        profile.model = Some(model(&name, &profile)?);
+    }
+    for (variable, value) in raw.environment.unwrap_or_default().0 {
+        set(&mut profile.environment, variable, value)?;
+    }
+    Ok(profile)
+}
+
+fn built_in_row(name: &str) -> Option<Profile> {
+    built_in().into_iter().find(|row| row.name == name)
+}
+
+fn names() -> Vec<String> {
+    built_in().into_iter().map(|row| row.name).collect()
+}
+
+fn row_of_base(base: &Spanned<String>) -> Result<Profile, Problem> {
+    built_in_row(&base.value).ok_or_else(|| {
+        let names = names();
+        let hint = did_you_mean(&base.value, names.iter().map(String::as_str), &names.join(", "));
+        Place::of(base).problem(format!("`base`: there is no built-in agent `{}`", shown(&base.value)), hint)
+    })
+}
+
+/// It is typed behind `--agent` and stands in file names, so it is a plain word.
+fn check_name(name: &Spanned<String>) -> Result<(), Problem> {
+    const LONGEST: usize = 60;
+    let text = name.value.as_str();
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if is_plain && text.len() <= LONGEST {
+        return Ok(());
+    }
+    let hint = format!("up to {LONGEST} letters, digits, `-`, `_` and `.`");
+    Err(Place::of(name).problem(format!("`{}` is no name for an agent", shown(text)), hint))
+}
+
+/// A list is run as it stands; one text is for the shell, as behind `--agent command:`.
+fn command(entry: &Spanned<Items<String>>) -> Result<(String, Vec<String>), Problem> {
+    let place = Place::of(entry);
+    let words: Vec<&str> = match &entry.value {
+        Items::One(text) => vec!["sh", "-c", text],
+        Items::Many(words) => words.iter().map(|word| word.value.as_str()).collect(),
+    };
+    // What a person accepts must be what they see.
+    if words.iter().any(|word| foreign_text::deceives(word)) {
+        let hint = "commands hold no escapes, control characters or text that changes direction";
+        return Err(place.problem("a character that hides what is written", hint));
+    }
+    let is_empty = match &entry.value {
+        Items::One(text) => text.trim().is_empty(),
+        Items::Many(words) => words.first().is_none_or(|program| program.value.trim().is_empty()),
+    };
+    match words.split_first() {
+        Some((program, arguments)) if !is_empty => {
+            Ok(((*program).to_owned(), arguments.iter().map(|word| (*word).to_owned()).collect()))
+        }
+        _ => {
+            Err(place
+                .problem("an agent without a command", "write it like `[\"./agent.sh\", \"--headless\"]`"))
+        }
+    }
+}
+
+fn dialect(word: &Spanned<String>) -> Result<Dialect, Problem> {
+    Dialect::ALL.into_iter().find(|dialect| dialect.name() == word.value).ok_or_else(|| {
+        let names = Dialect::ALL.map(Dialect::name);
+        let hint = did_you_mean(&word.value, names.into_iter(), &names.join(", "));
+        Place::of(word).problem(format!("there is no dialect `{}`", shown(&word.value)), hint)
+    })
+}
+
+fn at_least_one(most: &Spanned<u32>) -> Result<u32, Problem> {
+    match most.value {
+        0 => Err(Place::of(most).problem("`max_iterations: 0` would never run it", "at least 1")),
+        most => Ok(most),
+    }
+}
+
+fn model(name: &Spanned<String>, profile: &Profile) -> Result<String, Problem> {
+    let text = name.value.trim();
+    let place = Place::of(name);
+    if profile.model_flag.is_none() {
+        return Err(
+            place.problem("`model`: this agent has no place for one", "make it part of the `command`")
+        );
+    }
+    if text.is_empty() || text.starts_with('-') || foreign_text::deceives(text) {
+        return Err(place.problem("`model`: this is no name of a model", "leave it out for the client's own"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Sets a variable, in the place of what the row says about it.
+fn set(
+    environment: &mut Vec<(String, Value)>,
+    variable: Spanned<String>,
+    value: Spanned<RawValue>,
+) -> Result<(), Problem> {
+    check_variable(&variable.value, Place::of(&variable))?;
+    let place = Place::of(&value);
+    let value = match value.value {
+        RawValue::Nothing => Value::Unset,
+        RawValue::NotText => return Err(place.problem("a variable is a text", "put it in quotes")),
+        RawValue::Text(text) if text.contains('\0') => {
+            return Err(place.problem("no variable can hold that", "leave the zero byte out"));
+        }
+        RawValue::Text(text) => Value::Literal(text),
+        RawValue::From(other) => {
+            check_variable(&other, place)?;
+            Value::From(other)
+        }
+    };
+    match environment.iter_mut().find(|(name, _)| *name == variable.value) {
+        Some(row) => row.1 = value,
+        None => environment.push((variable.value, value)),
+    }
+    Ok(())
+}
+
+fn check_variable(name: &str, place: Place) -> Result<(), Problem> {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_name {
+        return Ok(());
+    }
+    Err(place.problem(format!("`{}` is no name of a variable", shown(name)), "write it like `MY_API_KEY`"))
+}
+
+/// Enough of a wrong word to know it again.
+fn shown(text: &str) -> String {
+    foreign_text::without_escapes(text).chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests;

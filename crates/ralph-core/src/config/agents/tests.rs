@@ -1,0 +1,227 @@
+//! What people write about agents, what it means, what they are told.
+
+use proptest::prelude::*;
+
+use crate::agent_profile::{Argument, Profile, PromptBy, Value, built_in, find};
+use crate::config::user::UserFile;
+use crate::config::{Config, Defaults, Problem};
+use crate::layout::Layout;
+use crate::stream::Dialect;
+
+fn in_repo(text: &str) -> Result<Vec<Profile>, Problem> {
+    Config::parse(text, Layout::Native, &Defaults::default()).map(|config| config.agents)
+}
+
+fn of_person(text: &str) -> Result<Vec<Profile>, Problem> {
+    UserFile::parse(text).map(|file| file.agents)
+}
+
+fn row(name: &str) -> Profile {
+    find(name, &[]).expect(name)
+}
+
+fn literals(words: &[&str]) -> Vec<Argument> {
+    words.iter().map(|word| Argument::Literal((*word).to_owned())).collect()
+}
+
+fn set_to(profile: &Profile, variable: &str) -> Vec<Value> {
+    let rows = profile.environment.iter().filter(|(name, _)| name == variable);
+    rows.map(|(_, value)| value.clone()).collect()
+}
+
+#[test]
+fn a_command_is_an_agent_in_both_files() {
+    let text = "agents:\n  mine:\n    command: [\"./agent.sh\", \"--headless\", 3, true]\n    dialect: codex\n    \
+                max_iterations: 4\n  other:\n    command: ./agent.sh | tee log\n";
+    for agents in [in_repo(text), of_person(text)] {
+        let agents = agents.expect("valid");
+        let [mine, other] = agents.as_slice() else { panic!("{agents:?}") };
+        assert_eq!((mine.name.as_str(), mine.program.as_str()), ("mine", "./agent.sh"));
+        assert_eq!(mine.arguments, literals(&["--headless", "3", "true"]));
+        assert_eq!((mine.dialect, mine.max_iterations, mine.prompt), (Dialect::Codex, 4, PromptBy::Stdin));
+        assert_eq!(
+            (other.program.as_str(), &other.arguments),
+            ("sh", &literals(&["-c", "./agent.sh | tee log"]))
+        );
+        assert_eq!((other.dialect, other.max_iterations), (Dialect::Plain, 15));
+        assert_eq!(find("mine", &agents).as_ref(), Ok(mine));
+    }
+    for text in ["agents:\n", "agents: {}\n", ""] {
+        assert_eq!((in_repo(text), of_person(text)), (Ok(Vec::new()), Ok(Vec::new())), "{text}");
+    }
+}
+
+#[test]
+fn every_dialect_can_be_named() {
+    for dialect in Dialect::ALL {
+        let text = format!("agents: {{a: {{command: x, dialect: {}}}}}\n", dialect.name());
+        assert_eq!(in_repo(&text).expect(&text)[0].dialect, dialect);
+        assert_eq!(serde_json::to_value(dialect).expect("JSON"), dialect.name());
+    }
+}
+
+#[test]
+fn a_person_changes_rows_of_a_built_in_agent_and_the_rest_stays() {
+    let text = "agents:\n  glm5:\n    max_iterations: 7\n    model: glm-6\n    environment:\n      \
+                ANTHROPIC_BASE_URL: https://example.test/anthropic\n      ANTHROPIC_AUTH_TOKEN: {from: MY_KEY}\n      \
+                ANTHROPIC_DEFAULT_HAIKU_MODEL:\n      EXTRA: \"5\"\n";
+    let agents = of_person(text).expect("valid");
+    let (glm5, before) = (find("glm5", &agents).expect("there"), row("glm5"));
+    assert_eq!((glm5.max_iterations, glm5.model.as_deref()), (7, Some("glm-6")));
+    assert_eq!(glm5.needs().collect::<Vec<_>>(), ["MY_KEY"]);
+    let table = [
+        ("ANTHROPIC_BASE_URL", Value::Literal("https://example.test/anthropic".into())),
+        ("ANTHROPIC_AUTH_TOKEN", Value::From("MY_KEY".into())),
+        ("ANTHROPIC_DEFAULT_HAIKU_MODEL", Value::Unset),
+        ("EXTRA", Value::Literal("5".into())),
+        // What the row says besides holds: the person's own key goes to nobody else.
+        ("ANTHROPIC_API_KEY", Value::Unset),
+    ];
+    for (variable, value) in table {
+        assert_eq!(set_to(&glm5, variable), [value], "{variable}");
+    }
+    let same = Profile {
+        max_iterations: before.max_iterations,
+        model: None,
+        environment: before.environment.clone(),
+        ..glm5
+    };
+    assert_eq!(same, before);
+}
+
+#[test]
+fn a_base_is_where_an_agent_begins_and_a_command_stands_for_its_program() {
+    let text = "agents:\n  boxed:\n    base: claude\n    command: [docker, run, -i, box, claude]\n  \
+                named: {base: codex}\n";
+    let agents = of_person(text).expect("valid");
+    let (boxed, claude) = (find("boxed", &agents).expect("there"), row("claude"));
+    assert_eq!(boxed.program, "docker");
+    assert_eq!(
+        boxed.arguments,
+        [literals(&["run", "-i", "box", "claude"]), claude.arguments.clone()].concat()
+    );
+    assert_eq!((boxed.dialect, boxed.resume), (claude.dialect, claude.resume));
+    assert_eq!(find("named", &agents), Ok(Profile { name: "named".into(), ..row("codex") }));
+    // A command alone is the whole agent, whatever it is called.
+    let own = of_person("agents: {claude: {command: [./mine]}}\n").expect("valid");
+    let whole = Profile::of_command("claude", "./mine", [], Dialect::Plain, None);
+    assert_eq!(find("claude", &own), Ok(whole));
+}
+
+#[test]
+fn no_repo_says_what_only_a_person_may() {
+    const THEIRS: &str = "your own `~/.config/ralph/config.yaml`";
+    let agent = |rest: &str| format!("agents:\n  mine:\n    command: [x]\n    {rest}\n");
+    let table = [
+        (agent("environment: {A: b}"), 4, "unknown key `environment`", THEIRS),
+        (agent("base: claude"), 4, "unknown key `base`", THEIRS),
+        (agent("model: x"), 4, "unknown key `model`", THEIRS),
+        ("verify: [a]\nallow: [WebFetch]\n".into(), 2, "unknown key `allow`", THEIRS),
+        ("keep_env: [A]\n".into(), 1, "unknown key `keep_env`", THEIRS),
+        // The same word elsewhere is only a typo.
+        ("verify: [{run: a, model: x}]\n".into(), 1, "unknown key `model`", "there are"),
+    ];
+    for (text, line, what, hint) in table {
+        let problem = in_repo(&text).expect_err(&text);
+        assert_eq!(problem.line, line, "{text}: {problem:?}");
+        assert!(problem.what.contains(what) && problem.hint.contains(hint), "{text}: {problem:?}");
+    }
+    for built_in in built_in() {
+        let text = format!("agents:\n  {}: {{command: [./mine]}}\n", built_in.name);
+        let problem = in_repo(&text).expect_err(&text);
+        assert_eq!((problem.line, problem.column), (2, 3), "{problem:?}");
+        assert!(problem.what.contains("which no repo changes"), "{problem:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place_and_a_hint() {
+    let table = [
+        ("agents:\n  mine:\n    comand: [x]\n", 3, "unknown key `comand`", "did you mean `command`?"),
+        ("agents:\n  mine:\n    command: [x]\n    dialect: cluade\n", 4, "no dialect `cluade`", "`claude`?"),
+        ("agents:\n  mine:\n    command: [x]\n    dialect: qqqqqqqqq\n", 4, "no dialect", "codex, gemini"),
+        ("agents:\n  mine:\n    base: cluade\n", 3, "no built-in agent `cluade`", "did you mean `claude`?"),
+        (
+            "agents:\n  mine:\n    base: other\n  other:\n    command: x\n",
+            3,
+            "no built-in agent `other`",
+            "claude",
+        ),
+        (
+            "agents:\n  cluade:\n    max_iterations: 3\n",
+            2,
+            "has nothing to run",
+            "`base:`; built-in are claude, glm5",
+        ),
+        ("agents:\n  a-friend: {dialect: plain}\n", 2, "has nothing to run", "give it a `command:`"),
+        ("agents:\n  mine: {command: []}\n", 2, "an agent without a command", "agent.sh"),
+        ("agents:\n  mine: {command: [\" \", x]}\n", 2, "an agent without a command", "agent.sh"),
+        ("agents:\n  mine: {command: \" \"}\n", 2, "an agent without a command", "agent.sh"),
+        ("agents:\n  mine: {command: [\"a\\e[2K\"]}\n", 2, "hides what is written", "escapes"),
+        ("agents:\n  mine:\n    command: x\n    max_iterations: 0\n", 4, "would never run it", "at least 1"),
+        ("agents:\n  mine:\n    command: x\n    max_iterations: many\n", 4, "", ""),
+        ("agents:\n  mine: {command: x, model: m}\n", 2, "has no place for one", "`command`"),
+        ("agents:\n  mine: {base: claude, model: --danger}\n", 2, "no name of a model", ""),
+        ("agents:\n  \"command:x\": {command: x}\n", 2, "is no name for an agent", "letters"),
+        ("agents:\n  -x: {command: x}\n", 2, "is no name for an agent", "letters"),
+        ("agents:\n  \"../x\": {command: x}\n", 2, "is no name for an agent", "letters"),
+        (
+            "agents:\n  claude:\n    environment:\n      A-B: x\n",
+            4,
+            "`A-B` is no name of a variable",
+            "MY_API_KEY",
+        ),
+        (
+            "agents:\n  claude:\n    environment:\n      A: {from: \"$B\"}\n",
+            4,
+            "`$B` is no name",
+            "MY_API_KEY",
+        ),
+        ("agents:\n  claude:\n    environment:\n      A: {form: B}\n", 4, "unknown key `form`", "`from`?"),
+        ("agents:\n  claude:\n    environment:\n      A: 1.10\n", 4, "a variable is a text", "in quotes"),
+        ("agents:\n  claude:\n    environment:\n      A: 0x10\n", 4, "a variable is a text", "in quotes"),
+        ("agents:\n  claude:\n    environment: {A: true}\n", 3, "a variable is a text", "in quotes"),
+        ("agents:\n  claude:\n    environment: {A: x, A: y}\n", 3, "duplicate", ""),
+        ("agents:\n  claude:\n    environment:\n      A: \"a\\0b\"\n", 4, "no variable can hold that", ""),
+        ("agents:\n  a: {command: x}\n  a: {command: y}\n", 3, "", ""),
+        ("agents: [mine]\n", 1, "", ""),
+        ("agents: {mine: x}\n", 1, "", ""),
+        ("agents: {mine: }\n", 1, "", ""),
+        ("allow: [\"--dangerously-skip-permissions\"]\n", 1, "this is no rule", "Bash(git commit:*)"),
+        ("allow: [WebFetch, \"\"]\n", 1, "this is no rule", ""),
+        ("allow:\n  - WebFetch\n  - \"Bash(x)\\nBash(rm)\"\n", 3, "hides what is written", ""),
+        ("alow: [WebFetch]\n", 1, "unknown key `alow`", "did you mean `allow`?"),
+    ];
+    for (text, line, what, hint) in table {
+        let problem = UserFile::parse(text).expect_err(text);
+        assert_eq!(problem.line, line, "{text}: {problem:?}");
+        assert!(problem.what.contains(what), "{text}: {problem:?}");
+        assert!(problem.hint.contains(hint), "{text}: {problem:?}");
+    }
+}
+
+#[test]
+fn a_person_allows_more_in_the_clients_own_words() {
+    let allowed = |text: &str| UserFile::parse(text).expect(text).allow;
+    assert_eq!(allowed("allow: [WebFetch, \"Bash(git commit:*)\"]\n"), ["WebFetch", "Bash(git commit:*)"]);
+    assert_eq!(allowed("allow: \" WebFetch\"\n"), ["WebFetch"]);
+    assert_eq!(allowed("allow:\n"), [""; 0]);
+}
+
+#[test]
+fn other_tools_files_name_no_agents() {
+    let text = "verify: [a]\nagents: {claude: {command: [x], environment: {A: b}}}\n";
+    for layout in [Layout::Trellis, Layout::Ideal] {
+        let config = Config::parse(text, layout, &Defaults::default()).expect("their own key");
+        assert_eq!(config.agents, []);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_quoted_value_reaches_the_variable_as_it_is(value in "[ -~]{0,40}") {
+        let quoted = serde_json::to_string(&value).expect("a string");
+        let agents = of_person(&format!("agents: {{claude: {{environment: {{A: {quoted}}}}}}}\n")).expect("valid");
+        prop_assert_eq!(set_to(&agents[0], "A"), [Value::Literal(value)]);
+    }
+}

@@ -1,0 +1,30 @@
+//! Where the reports of loops are written.
+
+use super::problem::{Place, Problem, did_you_mean};
+use super::raw::{Scalar, Spanned};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reports {
+    /// `docs/actions/loop` and `.claude/metadata/actions/loop` in the repo.
+    #[default]
+    Repo,
+    /// Below `~/.ralph`, for whoever wants none in the repo.
+    Home,
+    Off,
+}
+
+impl Reports {
+    const WORDS: [(&str, Self); 3] = [("repo", Self::Repo), ("home", Self::Home), ("off", Self::Off)];
+
+    pub(crate) fn from_raw(entry: Spanned<Scalar>) -> Result<Self, Problem> {
+        let place = Place::of(&entry);
+        let word = entry.value.0;
+        let known = Self::WORDS.into_iter().find(|(name, _)| *name == word);
+        known.map(|(_, reports)| reports).ok_or_else(|| {
+            let shown: String = word.chars().take(100).collect();
+            let names = Self::WORDS.into_iter().map(|(name, _)| name);
+            let hint = did_you_mean(&word, names, "`repo`, `home`, `off`");
+            place.problem(format!("`reports: {shown}` is no place for reports"), hint)
+        })
+    }
+}

@@ -1,0 +1,167 @@
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).expect("in range")
+}
+
+fn driven(memory: Memory, events: &[Event]) -> State {
+    let wishes = Wishes {
+        agent: "claude".into(),
+        memory,
+        model: None,
+        checkpoints: true,
+        longest_run: Duration::from_secs(3600),
+        longest_silence: Duration::from_secs(900),
+    };
+    let subject = Some(crate::ledger::event::Subject::Driver);
+    let mut state = State { status: Status::Running, subject, ..State::default() };
+    state.drive.wishes = Some(wishes);
+    for event in events {
+        state.apply(at(0), event);
+    }
+    state
+}
+
+fn began(iteration: u32) -> Event {
+    Event::IterationBegan { iteration, fresh: true }
+}
+
+fn ended(iteration: u32, ended: AgentEnd) -> Event {
+    let session = Some(SessionId::new("s"));
+    Event::AgentEnded { iteration, run: AgentRun { session, ..AgentRun::new(ended, Duration::ZERO) } }
+}
+
+fn out_of_usage() -> AgentEnd {
+    AgentEnd::OutOfUsage { why: "rate limit".into() }
+}
+
+fn judged(iteration: u32) -> Event {
+    Event::CannotTell {
+        trouble: crate::verdict::Trouble::Busy { why: format!("{iteration}") },
+        in_a_row: 1,
+        verdict: crate::verdict::Verdict::Held,
+    }
+}
+
+fn run(iteration: u32) -> Next {
+    Next::Run { iteration, context: Context::Fresh, approach: Approach::GoOn }
+}
+
+#[test]
+fn every_half_of_an_iteration_is_made_up_for_once() {
+    let waits = Event::WaitsUntil { until: at(60), why: "rate limit".into() };
+    let failed = AgentEnd::Failed { why: "exit 1".into() };
+    let table: &[(&str, Vec<Event>, Next)] = &[
+        ("nothing yet", vec![], run(1)),
+        ("killed while the agent ran", vec![began(1)], run(1)),
+        (
+            "killed before it was judged",
+            vec![began(1), ended(1, AgentEnd::Finished)],
+            Next::Judge { iteration: 1 },
+        ),
+        ("a failed run is judged too", vec![began(1), ended(1, failed)], Next::Judge { iteration: 1 }),
+        ("a person ended it", vec![began(1), ended(1, AgentEnd::Interrupted)], run(1)),
+        ("judged", vec![began(1), ended(1, AgentEnd::Finished), judged(1)], run(2)),
+        (
+            "a usage limit",
+            vec![began(1), ended(1, out_of_usage()), waits.clone()],
+            Next::Wait { until: at(60) },
+        ),
+        (
+            "killed before the wait was written down",
+            vec![began(1), ended(1, out_of_usage())],
+            Next::Judge { iteration: 1 },
+        ),
+    ];
+    for (name, events, expected) in table {
+        assert_eq!(next(&driven(Memory::Fresh, events), at(0)), *expected, "{name}");
+    }
+    let waited = driven(Memory::Fresh, &[began(1), ended(1, out_of_usage()), waits]);
+    assert_eq!(next(&waited, at(60)), run(1), "the wait is over, and the iteration was not counted");
+}
+
+#[test]
+fn it_goes_on_with_the_session_unless_the_approach_changes() {
+    let events = [began(1), ended(1, AgentEnd::Finished), judged(1)];
+    let going_on =
+        Next::Run { iteration: 2, context: Context::Continue(SessionId::new("s")), approach: Approach::GoOn };
+    assert_eq!(next(&driven(Memory::Continue, &events), at(0)), going_on);
+    assert_eq!(next(&driven(Memory::Fresh, &events), at(0)), run(2));
+    let mut state = driven(Memory::Continue, &events);
+    state.apply(at(0), &Event::StrategyChanged);
+    let anew = Next::Run { iteration: 2, context: Context::Fresh, approach: Approach::Rethink };
+    assert_eq!(next(&state, at(0)), anew);
+    for event in [began(2), ended(2, AgentEnd::Finished), judged(2)] {
+        state.apply(at(0), &event);
+    }
+    assert!(matches!(next(&state, at(0)), Next::Run { iteration: 3, approach: Approach::GoOn, .. }));
+}
+
+#[test]
+fn a_usage_limit_is_waited_for_as_stated_else_twice_as_long_each_time() {
+    let limit = |until| Limit { until, why: String::new() };
+    let table = [
+        (Some(at(600)), 0, at(602)),
+        (Some(at(600)), 5, at(602)),
+        // Past, or absurd: nothing was stated.
+        (Some(at(-5)), 0, at(30)),
+        (Some(at(100 * 24 * 3600)), 0, at(30)),
+        (None, 0, at(30)),
+        (None, 1, at(60)),
+        (None, 6, at(1920)),
+        (None, 7, at(3600)),
+        (None, 4_000, at(3600)),
+    ];
+    for (until, waits, expected) in table {
+        assert_eq!(waits_until(&limit(until), waits, at(0)), expected, "{until:?} after {waits}");
+    }
+}
+
+#[test]
+fn the_same_denial_three_times_in_a_row_is_hopeless() {
+    let denied = |rules: &[&str]| {
+        let denied = rules
+            .iter()
+            .map(|rule| crate::stream::Denial {
+                tool: "Bash".into(),
+                about: String::new(),
+                rule: (*rule).to_owned(),
+                count: 2,
+            })
+            .collect();
+        let run = AgentRun { denied, ..AgentRun::new(AgentEnd::Finished, Duration::ZERO) };
+        Event::AgentEnded { iteration: 1, run }
+    };
+    let table: &[(&[&[&str]], Option<&str>)] = &[
+        (&[&["a"], &["a", "b"]], None),
+        (&[&["a"], &["a", "b"], &["b", "a"]], Some("a")),
+        (&[&["a"], &["a"], &[], &["a"]], None),
+    ];
+    for (runs, expected) in table {
+        let events: Vec<Event> = runs.iter().map(|rules| denied(rules)).collect();
+        assert_eq!(driven(Memory::Fresh, &events).drive.hopeless_rule(), *expected, "{runs:?}");
+    }
+}
+
+#[test]
+fn when_its_time_is_over_it_is_judged_and_time_that_it_rested_does_not_count() {
+    let limits = |state: &mut State| {
+        let mut limits = crate::budget::Limits::new(
+            &crate::preset::DRIVE,
+            crate::layout::Clocks { clock: Some(Duration::from_secs(100)), stale_after: None },
+        );
+        limits.attempts = crate::budget::Sourced::default(crate::budget::Attempts::Unlimited);
+        (state.limits, state.started_at) = (Some(limits), Some(at(0)));
+    };
+    let mut state = driven(Memory::Fresh, &[began(1), ended(1, AgentEnd::Finished), judged(1)]);
+    limits(&mut state);
+    assert_eq!(next(&state, at(100)), run(2));
+    assert_eq!(next(&state, at(101)), Next::Judge { iteration: 1 });
+    state.apply(at(50), &Event::WaitsUntil { until: at(5_000), why: String::new() });
+    assert_eq!(next(&state, at(50)), Next::Wait { until: at(101) }, "no longer than its own clock");
+    state.apply(at(50), &Event::Paused { why: crate::ledger::event::PauseCause::Interrupted });
+    assert_eq!(state.seconds_at_work(at(2_000)), 50);
+    state.apply(at(3_050), &Event::Resumed { renewed: false });
+    assert_eq!(state.seconds_at_work(at(3_060)), 60);
+    assert_eq!(next(&state, at(3_060)), Next::Wait { until: at(3_101) });
+}

@@ -1,0 +1,548 @@
+//! What came of a loop, for people and scripts to read afterwards: a fold over its ledger, and its renderings.
+//!
+//! Status, recommendations and next steps follow from codes in the ledger, never from what an agent said. Every text that
+//! somebody else wrote is cleaned when it is taken up and can neither break the Markdown nor forge its `Status:` line.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::budget::Attempts;
+use crate::foreign_text;
+use crate::gate::{Answer, GateReport};
+use crate::id::{GateName, LoopId};
+use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, PauseCause, Subject};
+use crate::money::Micros;
+use crate::secrets::Secrets;
+use crate::state::{State, Status};
+use crate::stream::{Denial, Tokens};
+use crate::verdict::{LimitHit, Reason, Verdict};
+
+mod advice;
+mod json;
+mod manual;
+mod markdown;
+mod phrase;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+pub use manual::{ManualOutcome, ManualReport};
+pub use terminal::{Span, StyledLine, Tone};
+
+/// One loop, from its first event to the last that there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopReport {
+    pub id: LoopId,
+    pub kind: LoopKind,
+    pub task: String,
+    /// The agent that the driver runs.
+    pub agent: Option<String>,
+    pub began: Timestamp,
+    /// When it came to rest; while it runs, when something last happened.
+    pub ended: Timestamp,
+    /// How many iterations it may have in all.
+    pub most_iterations: Option<u32>,
+    pub iterations: Vec<Iteration>,
+    /// What went wrong besides gates that fail.
+    pub errors: Vec<Fault>,
+    pub waits: Vec<Wait>,
+    /// The iteration after which the strategy was changed.
+    pub strategy_changed_after: Option<u32>,
+    /// How often the agent promised what was not so.
+    pub false_promises: u32,
+    pub ending: Ending,
+    /// Which files differ from how the loop found them; none where that is not known.
+    pub files: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopKind {
+    /// `ralph loop`
+    Driver,
+    /// `/ralph-loop`
+    Session,
+}
+
+/// One run of the agent with what came of it, or one judged stop of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Iteration {
+    pub number: u32,
+    /// How the agent's last run ended; none where a session is its own agent, or the run has not ended.
+    pub agent: Option<AgentEnd>,
+    /// All runs of this iteration together.
+    pub took: Option<Duration>,
+    pub cost: Option<Micros>,
+    pub tokens: Tokens,
+    pub denied: Vec<Denial>,
+    pub left_running: Vec<String>,
+    pub switched_to: Option<String>,
+    pub gates: Vec<GateSeen>,
+    pub end: Option<(Verdict, Reason)>,
+    /// The commit that keeps its tree.
+    pub commit: Option<String>,
+}
+
+/// A gate in one iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateSeen {
+    pub gate: GateName,
+    pub mark: Mark,
+    pub advisory: bool,
+    pub flaky: bool,
+    pub log: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    Passed,
+    Failed,
+    CouldNotTell,
+    NotRun,
+}
+
+impl Mark {
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::CouldNotTell => "could_not_tell",
+            Self::NotRun => "not_run",
+        }
+    }
+}
+
+/// Something that went wrong, and in which iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub iteration: u32,
+    pub what: String,
+}
+
+/// A usage limit that was waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub from: Timestamp,
+    pub until: Timestamp,
+    pub why: String,
+}
+
+/// How a loop ended, or why it rests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its last event is no end: it runs, or whoever drove it was killed.
+    Open,
+    Paused(PauseCause),
+    Cancelled(CancelCause),
+    Judged {
+        verdict: Verdict,
+        reason: Reason,
+        limit: Option<LimitHit>,
+    },
+}
+
+/// The word on the `Status:` line: plain and English in every language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportStatus {
+    Completed,
+    CompletedUnverified,
+    Failed,
+    Partial,
+}
+
+impl ReportStatus {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "COMPLETED",
+            Self::CompletedUnverified => "COMPLETED (unverified)",
+            Self::Failed => "FAILED",
+            Self::Partial => "PARTIAL",
+        }
+    }
+}
+
+impl Ending {
+    pub fn status(&self) -> ReportStatus {
+        match self {
+            // Whatever is used up is not done, whether or not more is granted later.
+            Self::Paused(PauseCause::Limit { .. }) | Self::Cancelled(CancelCause::Failed { .. }) => {
+                ReportStatus::Failed
+            }
+            Self::Open | Self::Paused(_) | Self::Cancelled(_) => ReportStatus::Partial,
+            Self::Judged { verdict, .. } => match verdict {
+                Verdict::Verified => ReportStatus::Completed,
+                Verdict::Claimed => ReportStatus::CompletedUnverified,
+                Verdict::Released | Verdict::Failed | Verdict::Stuck | Verdict::Tampered => {
+                    ReportStatus::Failed
+                }
+                Verdict::Held
+                | Verdict::Waiting
+                | Verdict::Paused
+                | Verdict::Cancelled
+                | Verdict::NeedsHuman => ReportStatus::Partial,
+            },
+        }
+    }
+
+    /// The limit that it came to.
+    pub fn limit(&self) -> Option<LimitHit> {
+        match self {
+            Self::Paused(PauseCause::Limit { limit }) => Some(*limit),
+            Self::Judged { limit, .. } => *limit,
+            Self::Open | Self::Paused(_) | Self::Cancelled(_) => None,
+        }
+    }
+}
+
+impl LoopReport {
+    /// The report of a loop that was started for a task. None for what holds somebody without having been asked to: a
+    /// guarded agent, a plain look at the gates.
+    pub fn fold<'a>(id: &LoopId, events: impl IntoIterator<Item = (Timestamp, &'a Event)>) -> Option<Self> {
+        let mut folding = Folding { id, state: State::default(), report: None, cancelled: None };
+        for (at, event) in events {
+            folding.take(at, event);
+        }
+        folding.done()
+    }
+
+    #[must_use]
+    pub fn with_files(self, files: Option<Vec<String>>) -> Self {
+        let files = files.map(|files| files.iter().map(|name| plain(name)).collect());
+        Self { files, ..self }
+    }
+
+    /// Paths below the person's home as `~/…`: a report may be committed, and whose machine it was is nobody's business.
+    #[must_use]
+    pub fn with_home(mut self, home: &str) -> Self {
+        let logs =
+            self.iterations.iter_mut().flat_map(|row| &mut row.gates).filter_map(|seen| seen.log.as_mut());
+        for log in logs {
+            if let Some(below) = log.strip_prefix(home).and_then(|rest| rest.strip_prefix('/')) {
+                *log = format!("~/{below}");
+            }
+        }
+        self
+    }
+
+    pub fn status(&self) -> ReportStatus {
+        self.ending.status()
+    }
+
+    pub fn duration(&self) -> Duration {
+        Duration::try_from(self.ended.duration_since(self.began)).unwrap_or_default()
+    }
+
+    /// None where no run said what it cost.
+    pub fn cost(&self) -> Option<Micros> {
+        self.iterations.iter().filter_map(|iteration| iteration.cost).reduce(Micros::plus)
+    }
+
+    pub fn tokens(&self) -> Tokens {
+        self.iterations.iter().fold(Tokens::default(), |sum, iteration| sum.plus(iteration.tokens))
+    }
+
+    /// The commit that keeps the last tree that was kept.
+    pub fn last_commit(&self) -> Option<&str> {
+        self.iterations.iter().rev().find_map(|iteration| iteration.commit.as_deref())
+    }
+
+    /// How many iterations there were. A run that the service refused is none.
+    pub fn iterations_run(&self) -> usize {
+        let is_refused =
+            |row: &&Iteration| row.end.is_none() && matches!(row.agent, Some(AgentEnd::OutOfUsage { .. }));
+        self.iterations.iter().filter(|row| !is_refused(row)).count()
+    }
+
+    /// Every gate that was ever seen, in the order in which they came.
+    fn gates(&self) -> Vec<&GateName> {
+        let mut names: Vec<&GateName> = Vec::new();
+        for seen in self.iterations.iter().flat_map(|iteration| &iteration.gates) {
+            if !names.contains(&&seen.gate) {
+                names.push(&seen.gate);
+            }
+        }
+        names
+    }
+
+    /// A gate after a failing one is not run; only later iterations tell that it is there.
+    fn note_gates_not_run(&mut self) {
+        let mut all: Vec<GateSeen> = Vec::new();
+        for seen in self.iterations.iter().flat_map(|row| &row.gates) {
+            if !all.iter().any(|known| known.gate == seen.gate) {
+                all.push(GateSeen { mark: Mark::NotRun, flaky: false, log: None, ..seen.clone() });
+            }
+        }
+        for row in self.iterations.iter_mut().filter(|row| row.end.is_some() && !row.gates.is_empty()) {
+            row.gates = all.iter().map(|gate| row.gate(&gate.gate).unwrap_or(gate).clone()).collect();
+        }
+    }
+
+    /// The last iteration in which gates were looked at.
+    fn last_judged(&self) -> Option<&Iteration> {
+        self.iterations.iter().rev().find(|iteration| !iteration.gates.is_empty())
+    }
+}
+
+impl Iteration {
+    fn new(number: u32) -> Self {
+        Self {
+            number,
+            agent: None,
+            took: None,
+            cost: None,
+            tokens: Tokens::default(),
+            denied: Vec::new(),
+            left_running: Vec::new(),
+            switched_to: None,
+            gates: Vec::new(),
+            end: None,
+            commit: None,
+        }
+    }
+
+    fn gate(&self, name: &GateName) -> Option<&GateSeen> {
+        self.gates.iter().find(|seen| seen.gate == *name)
+    }
+
+    /// An iteration that nothing could be told of is tried again under the same number where no attempt was counted.
+    fn is_open(&self) -> bool {
+        matches!(self.end, None | Some((_, Reason::CannotTell { .. })))
+    }
+
+    fn agent_ended(&mut self, run: &AgentRun) {
+        self.agent = Some(cleaned_end(&run.ended));
+        self.took = Some(self.took.unwrap_or_default() + run.took);
+        self.cost = match (self.cost, run.cost) {
+            (Some(before), Some(now)) => Some(before.plus(now)),
+            (before, now) => before.or(now),
+        };
+        self.tokens = self.tokens.plus(run.tokens);
+        self.denied.extend(run.denied.iter().map(|denial| Denial {
+            tool: plain(&denial.tool),
+            about: plain(&denial.about),
+            rule: plain(&denial.rule),
+            count: denial.count,
+        }));
+        self.left_running.extend(run.left_running.iter().map(|process| plain(process)));
+        if let Some(branch) = &run.switched_to {
+            self.switched_to = Some(plain(branch));
+        }
+    }
+
+    fn gate_ran(&mut self, report: &GateReport) {
+        let mark = match report.outcome.answer() {
+            Answer::Pass => Mark::Passed,
+            Answer::Fail => Mark::Failed,
+            Answer::NotYet | Answer::CannotTell => Mark::CouldNotTell,
+        };
+        let seen = GateSeen {
+            gate: GateName::new(plain(report.gate.as_str())),
+            mark,
+            advisory: report.advisory,
+            flaky: report.flaky(),
+            log: report.log.as_deref().map(plain),
+        };
+        match self.gates.iter_mut().find(|known| known.gate == seen.gate) {
+            Some(known) => *known = seen,
+            None => self.gates.push(seen),
+        }
+    }
+}
+
+/// A report on its way, beside the state that the same events make.
+struct Folding<'a> {
+    id: &'a LoopId,
+    state: State,
+    report: Option<LoopReport>,
+    cancelled: Option<CancelCause>,
+}
+
+impl Folding<'_> {
+    fn take(&mut self, at: Timestamp, event: &Event) {
+        if let Event::Began { .. } = event {
+            self.report = self.begun(at, event);
+        }
+        let was_at_rest = self.is_at_rest();
+        self.look_at(at, event);
+        self.state.apply(at, event);
+        if let Some(report) = &mut self.report
+            && !was_at_rest
+        {
+            report.ended = at;
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        matches!(self.state.status, Status::Paused | Status::Ended { .. })
+    }
+
+    fn begun(&self, at: Timestamp, event: &Event) -> Option<LoopReport> {
+        let Event::Began { subject, goal: Some(goal), drive, .. } = event else { return None };
+        let kind = match subject {
+            Subject::Driver => LoopKind::Driver,
+            Subject::Session => LoopKind::Session,
+            Subject::SubAgent { .. } | Subject::Plain => return None,
+        };
+        Some(LoopReport {
+            id: self.id.clone(),
+            kind,
+            task: plain(&goal.task),
+            agent: drive.as_ref().map(|wishes| plain(&wishes.agent)),
+            began: at,
+            ended: at,
+            most_iterations: None,
+            iterations: Vec::new(),
+            errors: Vec::new(),
+            waits: Vec::new(),
+            strategy_changed_after: None,
+            false_promises: 0,
+            ending: Ending::Open,
+            files: None,
+        })
+    }
+
+    fn look_at(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::IterationBegan { iteration, .. } => drop(self.iteration(*iteration)),
+            Event::AgentEnded { iteration, run } => self.agent_ended(*iteration, run),
+            Event::Kept { iteration, commit } => self.kept(*iteration, commit),
+            Event::WaitsUntil { until, why } => {
+                if let Some(report) = &mut self.report {
+                    report.waits.push(Wait { from: at, until: *until, why: plain(why) });
+                }
+            }
+            Event::StrategyChanged => {
+                let number = self.current_number();
+                if let Some(report) = &mut self.report {
+                    report.strategy_changed_after = Some(number);
+                }
+            }
+            Event::RunStarted { .. } => {
+                if let Some(row) = self.current() {
+                    row.gates.clear();
+                }
+            }
+            Event::GateRan { report, .. } => {
+                if let Some(row) = self.current() {
+                    row.gate_ran(report);
+                }
+            }
+            Event::Judged(judgement) => self.judged(judgement),
+            Event::CannotTell { trouble, verdict, .. } => {
+                self.err(&trouble.to_string());
+                let end = (*verdict, Reason::CannotTell { trouble: trouble.clone() });
+                if let Some(row) = self.current() {
+                    row.end = Some(end);
+                }
+            }
+            Event::Erred { error, .. } => self.err(&error.what),
+            Event::Cancelled { why } => self.cancelled = Some(why.clone()),
+            _ => {}
+        }
+    }
+
+    fn agent_ended(&mut self, iteration: u32, run: &AgentRun) {
+        if let Some(row) = self.iteration(iteration) {
+            row.agent_ended(run);
+        }
+        match &run.ended {
+            AgentEnd::Failed { why } => self.err(&format!("the agent failed: {why}")),
+            AgentEnd::TimedOut => self.err("the agent took too long and was ended"),
+            AgentEnd::WentSilent => self.err("the agent went silent and was ended"),
+            AgentEnd::Finished | AgentEnd::OutOfUsage { .. } | AgentEnd::Interrupted => {}
+        }
+    }
+
+    /// What is kept before the first iteration belongs to none.
+    fn kept(&mut self, iteration: u32, commit: &str) {
+        let rows = self.report.iter_mut().flat_map(|report| &mut report.iterations);
+        if let Some(row) = rows.rev().find(|row| row.number == iteration) {
+            row.commit = Some(plain(commit));
+        }
+    }
+
+    fn judged(&mut self, judgement: &Judgement) {
+        // Every gate passed; one that was not run again has a receipt for this very tree.
+        let all_passed = judgement.tree.is_some() && judgement.failures.is_empty();
+        let known: Vec<GateSeen> = self
+            .report
+            .iter()
+            .flat_map(|report| &report.iterations)
+            .flat_map(|row| row.gates.clone())
+            .collect();
+        let Some(row) = self.current() else { return };
+        if all_passed && !matches!(judgement.reason, Reason::TreeNeverSettled { .. }) {
+            for seen in known {
+                if row.gate(&seen.gate).is_none() && !seen.advisory {
+                    row.gates.push(GateSeen { mark: Mark::Passed, flaky: false, log: None, ..seen });
+                }
+            }
+        }
+        row.end = Some((judgement.verdict, judgement.reason.clone()));
+    }
+
+    fn err(&mut self, what: &str) {
+        let fault = Fault { iteration: self.current_number(), what: plain(what) };
+        if let Some(report) = &mut self.report
+            && report.errors.last() != Some(&fault)
+        {
+            report.errors.push(fault);
+        }
+    }
+
+    /// The iteration that something belongs to which names none.
+    fn current_number(&self) -> u32 {
+        let rows = self.report.as_ref().map(|report| (report.kind, report.iterations.last()));
+        match rows {
+            Some((LoopKind::Driver, Some(last))) => last.number,
+            Some((LoopKind::Driver, None)) | None => 1,
+            Some((LoopKind::Session, _)) => self.state.attempts.saturating_add(1),
+        }
+    }
+
+    fn current(&mut self) -> Option<&mut Iteration> {
+        self.iteration(self.current_number())
+    }
+
+    fn iteration(&mut self, number: u32) -> Option<&mut Iteration> {
+        let rows = &mut self.report.as_mut()?.iterations;
+        if !rows.last().is_some_and(|row| row.number == number && row.is_open()) {
+            rows.push(Iteration::new(number));
+        }
+        rows.last_mut()
+    }
+
+    fn done(self) -> Option<LoopReport> {
+        let state = self.state;
+        let mut report = self.report?;
+        report.false_promises = state.false_promises;
+        report.most_iterations = match state.limits.as_ref().map(|limits| limits.attempts.value) {
+            Some(Attempts::AtMost(most)) => Some(state.granted(most)),
+            Some(Attempts::Unlimited) | None => None,
+        };
+        report.ending = match (state.status, self.cancelled, state.last) {
+            (Status::Paused, ..) => Ending::Paused(state.paused.unwrap_or(PauseCause::Command)),
+            (Status::Ended { .. }, Some(why), _) => Ending::Cancelled(why),
+            (Status::Ended { verdict }, _, Some(last)) => {
+                Ending::Judged { verdict, reason: last.reason, limit: last.limit }
+            }
+            (Status::Ended { .. } | Status::Running | Status::Fresh, ..) => Ending::Open,
+        };
+        report.note_gates_not_run();
+        Some(report)
+    }
+}
+
+/// How the agent ended, with its own words made harmless.
+fn cleaned_end(ended: &AgentEnd) -> AgentEnd {
+    match ended {
+        AgentEnd::Failed { why } => AgentEnd::Failed { why: plain(why) },
+        AgentEnd::OutOfUsage { why } => AgentEnd::OutOfUsage { why: plain(why) },
+        other => other.clone(),
+    }
+}
+
+/// Somebody else's text without escapes, secrets and hidden characters.
+fn plain(text: &str) -> String {
+    foreign_text::clean(text.as_bytes(), &Secrets::default())
+}

@@ -1,0 +1,86 @@
+//! The report for scripts.
+
+use serde_json::{Value, json};
+
+use super::markdown::sentence;
+use super::phrase::Phrase;
+use super::{GateSeen, Iteration, LoopKind, LoopReport};
+use crate::verdict::LimitHit;
+
+/// Keys are added, never renamed; a change of what one means changes this.
+pub(super) const VERSION: u32 = 1;
+
+impl LoopReport {
+    pub fn json(&self) -> Value {
+        let tokens = self.tokens();
+        json!({
+            "version": VERSION,
+            "action": "loop",
+            "loop": self.id,
+            "kind": match self.kind {
+                LoopKind::Driver => "driver",
+                LoopKind::Session => "session",
+            },
+            "status": self.status().word(),
+            "verdict": self.ending.word(),
+            "reason": self.why(),
+            "limit": self.ending.limit().map(LimitHit::code),
+            "task": self.task,
+            "agent": self.agent,
+            "began": self.began,
+            "ended": self.ended,
+            "duration_ms": millis(self.duration()),
+            "max_iterations": self.most_iterations,
+            "iterations": self.iterations.iter().map(iteration).collect::<Vec<_>>(),
+            "cost_micros": self.cost(),
+            "tokens": tokens,
+            "files_modified": self.files,
+            "false_promises": self.false_promises,
+            "strategy_changed_after": self.strategy_changed_after,
+            "waits": self.waits.iter().map(|wait| json!({
+                "from": wait.from, "until": wait.until, "why": wait.why,
+            })).collect::<Vec<_>>(),
+            "errors": self.errors.iter().map(|fault| json!({
+                "iteration": fault.iteration, "what": fault.what,
+            })).collect::<Vec<_>>(),
+            "recommendations": texts(&self.recommendations()),
+            "next_steps": texts(&self.next_steps()),
+        })
+    }
+}
+
+fn iteration(row: &Iteration) -> Value {
+    json!({
+        "number": row.number,
+        "agent": row.agent,
+        "took_ms": row.took.map(millis),
+        "cost_micros": row.cost,
+        "tokens": row.tokens,
+        "denied": row.denied,
+        "left_running": row.left_running,
+        "switched_to": row.switched_to,
+        "commit": row.commit,
+        "gates": row.gates.iter().map(gate).collect::<Vec<_>>(),
+        "verdict": row.end.as_ref().map(|(verdict, _)| verdict),
+        "reason": row.end.as_ref().map(|(_, reason)| reason.code()),
+        "sentence": row.end.as_ref().map(|(_, reason)| sentence(reason)),
+    })
+}
+
+fn gate(seen: &GateSeen) -> Value {
+    json!({
+        "gate": seen.gate,
+        "mark": seen.mark.code(),
+        "advisory": seen.advisory,
+        "flaky": seen.flaky,
+        "log": seen.log,
+    })
+}
+
+pub(super) fn texts(phrases: &[Phrase]) -> Vec<String> {
+    phrases.iter().map(Phrase::text).collect()
+}
+
+pub(super) fn millis(length: std::time::Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}

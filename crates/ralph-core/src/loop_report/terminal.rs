@@ -1,0 +1,206 @@
+//! The report on a terminal: the short end of a loop, its gates as a grid, and all of it as a page. What is painted how is
+//! said here; the painting is the program's.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::markdown::{agent_word, limit_words, sentence, sign};
+use super::phrase::{Phrase, clipped, one_line};
+use super::{GateSeen, Iteration, LoopReport, Mark, ReportStatus};
+use crate::duration;
+use crate::id::GateName;
+
+/// What a span is, for whoever paints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Odd,
+    Bad,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub tone: Tone,
+    pub text: String,
+}
+
+/// One line of a terminal, without its end. No span has escapes or line breaks in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StyledLine(Vec<Span>);
+
+impl StyledLine {
+    fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.0.push(Span { tone, text: text.into() });
+        self
+    }
+
+    pub fn spans(&self) -> &[Span] {
+        &self.0
+    }
+
+    pub fn plain(&self) -> String {
+        self.0.iter().map(|span| span.text.as_str()).collect()
+    }
+
+    fn phrase(self, phrase: &Phrase) -> Self {
+        phrase.parts().fold(self, |line, (is_code, text)| {
+            line.with(if is_code { Tone::Strong } else { Tone::Plain }, text)
+        })
+    }
+}
+
+const TASK: usize = 70;
+const GATE_NAME: usize = 28;
+/// Of things that are open, and of things to do.
+const MOST_IN_SUMMARY: usize = 3;
+
+impl LoopReport {
+    /// How it ended, in a few lines: verdict and task; what it took; what is open; what to do next.
+    pub fn summary(&self) -> Vec<StyledLine> {
+        let (mark, tone) = self.mark();
+        let head = StyledLine::default()
+            .with(tone, format!("{mark} {}", self.ending.word().to_uppercase()))
+            .with(Tone::Strong, format!("  {}", clipped(&one_line(&self.task), TASK)));
+        let mut lines = vec![head, indented().with(Tone::Faint, self.what_it_took().join(" · "))];
+        if self.status() == ReportStatus::Completed {
+            return lines;
+        }
+        lines.extend(self.what_is_open().iter().take(MOST_IN_SUMMARY).map(|open| labelled("open", open)));
+        lines.extend(self.next_steps().iter().take(MOST_IN_SUMMARY).map(|step| labelled("next", step)));
+        lines
+    }
+
+    fn mark(&self) -> (&'static str, Tone) {
+        match self.status() {
+            ReportStatus::Completed => ("✓", Tone::Good),
+            ReportStatus::CompletedUnverified => ("?", Tone::Odd),
+            ReportStatus::Failed => ("✗", Tone::Bad),
+            ReportStatus::Partial => ("‖", Tone::Odd),
+        }
+    }
+
+    fn what_it_took(&self) -> Vec<String> {
+        let iterations = match (self.iterations_run(), self.most_iterations) {
+            (1, None) => "1 iteration".to_owned(),
+            (count, None) => format!("{count} iterations"),
+            (_, Some(_)) => format!("iteration {}", self.iterations_in_words()),
+        };
+        let mut parts = vec![iterations, duration::show(self.duration())];
+        parts.extend(self.cost().map(|cost| cost.to_string()));
+        parts.extend(self.files.as_ref().map(|files| match files.len() {
+            0 => "no file changed".to_owned(),
+            1 => "1 file changed".to_owned(),
+            count => format!("{count} files changed"),
+        }));
+        parts
+    }
+
+    fn what_is_open(&self) -> Vec<Phrase> {
+        let gates: Vec<&GateSeen> = self.open_gates().collect();
+        let mut open = Vec::new();
+        if !gates.is_empty() {
+            let names = gates.iter().map(|seen| seen.gate.as_str()).collect::<Vec<_>>().join(", ");
+            let word = if gates.len() == 1 { "gate " } else { "gates " };
+            open.push(Phrase::new(word).foreign(names).words(if gates.len() == 1 {
+                " fails"
+            } else {
+                " fail"
+            }));
+        } else if let Some(why) = self.why() {
+            open.push(Phrase::default().foreign(why));
+        }
+        open.extend(self.ending.limit().map(|limit| Phrase::new(limit_words(limit))));
+        open
+    }
+
+    /// The gates, one row each, over the newest of the iterations, at most so many of them.
+    pub fn grid(&self, most_columns: usize) -> Vec<StyledLine> {
+        let names = self.gates();
+        let judged: Vec<&Iteration> = self.iterations.iter().filter(|row| !row.gates.is_empty()).collect();
+        if names.is_empty() || most_columns == 0 {
+            return Vec::new();
+        }
+        let newest = &judged[judged.len().saturating_sub(most_columns)..];
+        let is_cut = newest.len() < judged.len();
+        let width = newest.iter().map(|row| row.number.to_string().len()).max().unwrap_or(1);
+        let cells = |label: &str, ellipsis: &str| {
+            let padded = format!("{label}{}", " ".repeat(name_width(&names).saturating_sub(label.width())));
+            let line = indented().with(Tone::Plain, padded);
+            if is_cut { line.with(Tone::Faint, format!("  {ellipsis}")) } else { line }
+        };
+        let head = newest
+            .iter()
+            .fold(cells("", "…"), |line, row| line.with(Tone::Faint, format!("  {:>width$}", row.number)));
+        let rows = names.iter().map(|name| {
+            newest.iter().fold(cells(&shown(name), " "), |line, row| {
+                let (mark, tone) = cell(row, name);
+                line.with(Tone::Plain, format!("  {}", " ".repeat(width - 1))).with(tone, mark)
+            })
+        });
+        [head].into_iter().chain(rows).collect()
+    }
+
+    /// The whole report for a person at a terminal.
+    pub fn page(&self) -> Vec<StyledLine> {
+        let mut lines = self.summary();
+        let mut block = |more: Vec<StyledLine>| {
+            if !more.is_empty() {
+                lines.push(StyledLine::default());
+                lines.extend(more);
+            }
+        };
+        block(self.grid(MOST_COLUMNS_OF_PAGE));
+        block(self.iterations.iter().map(line_of).collect());
+        let errors = self.errors.iter().map(|fault| {
+            indented()
+                .with(Tone::Bad, format!("iteration {}  ", fault.iteration))
+                .with(Tone::Plain, one_line(&fault.what))
+        });
+        block(errors.collect());
+        block(self.recommendations().iter().map(|advice| labelled("hint", advice)).collect());
+        lines
+    }
+}
+
+const MOST_COLUMNS_OF_PAGE: usize = 15;
+
+fn indented() -> StyledLine {
+    StyledLine::default().with(Tone::Plain, "  ")
+}
+
+fn labelled(label: &str, phrase: &Phrase) -> StyledLine {
+    indented().with(Tone::Faint, format!("{label}  ")).phrase(phrase)
+}
+
+fn shown(name: &GateName) -> String {
+    clipped(&one_line(name.as_str()), GATE_NAME)
+}
+
+fn name_width(names: &[&GateName]) -> usize {
+    names.iter().map(|name| shown(name).width()).max().unwrap_or_default()
+}
+
+fn cell(row: &Iteration, name: &GateName) -> (&'static str, Tone) {
+    let Some(seen) = row.gate(name) else { return ("·", Tone::Faint) };
+    let tone = match seen.mark {
+        Mark::Passed => Tone::Good,
+        Mark::Failed if !seen.advisory => Tone::Bad,
+        Mark::Failed | Mark::CouldNotTell => Tone::Odd,
+        Mark::NotRun => Tone::Faint,
+    };
+    (sign(seen), tone)
+}
+
+fn line_of(row: &Iteration) -> StyledLine {
+    let mut facts: Vec<String> =
+        row.agent.iter().map(|ended| format!("agent {}", agent_word(ended))).collect();
+    facts.extend(row.took.map(duration::show));
+    facts.extend(row.cost.map(|cost| cost.to_string()));
+    facts.push(match &row.end {
+        Some((verdict, reason)) => format!("{verdict}: {}", one_line(&sentence(reason))),
+        None => "not judged".into(),
+    });
+    indented().with(Tone::Faint, format!("{:>3}  ", row.number)).with(Tone::Plain, facts.join(" · "))
+}

@@ -1,0 +1,133 @@
+//! Copilot's `--output-format json`, as 1.0.102 writes it. It names neither cost nor tokens, only requests.
+
+use serde::Deserialize;
+
+use super::loose::{Few, Number, Object, Text, object};
+use super::{AgentEvent, Line, Out, ReadLines, RunResult, is_limit, is_session_id};
+use crate::id::SessionId;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Row {
+    r#type: Text,
+    data: Object<Data>,
+    #[serde(rename = "sessionId")]
+    session_id: Text,
+    #[serde(rename = "exitCode")]
+    exit_code: Number,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Data {
+    content: Text,
+    tool_requests: Few<ToolRequest>,
+    /// Set where a sub-agent speaks.
+    parent_tool_call_id: Text,
+    error_type: Text,
+    message: Text,
+    status_code: Number,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ToolRequest {
+    name: Text,
+    arguments: Object<Arguments>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arguments {
+    command: Text,
+    path: Text,
+    pattern: Text,
+    query: Text,
+    description: Text,
+    prompt: Text,
+}
+
+impl Arguments {
+    fn about(&self) -> &str {
+        let keys = [&self.command, &self.path, &self.pattern, &self.query, &self.description, &self.prompt];
+        keys.into_iter().find_map(Text::filled).unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Reader {
+    last_said: String,
+    error: Option<Failure>,
+    turns: u32,
+}
+
+struct Failure {
+    kind: String,
+    text: String,
+    status: Option<u16>,
+}
+
+impl Reader {
+    fn message(&mut self, data: &Data, out: &mut Out<'_>) {
+        if data.content.filled().is_some() && data.parent_tool_call_id.0.is_none() {
+            self.last_said = out.paragraph(data.content.as_str());
+            out.said(data.content.as_str());
+        }
+        for request in &data.tool_requests.0 {
+            let about = request.arguments.0.as_ref().map(Arguments::about).unwrap_or_default();
+            out.used_tool(request.name.as_str(), about);
+        }
+    }
+
+    fn fail(&mut self, data: &Data, out: &mut Out<'_>) {
+        let status: Option<u16> = data.status_code.small();
+        let kind = data.error_type.as_str();
+        if matches!(kind, "quota" | "rate_limit") || status.is_some_and(is_limit) {
+            out.limit_reached(None, data.message.as_str());
+        }
+        self.error =
+            Some(Failure { kind: out.name(kind), text: out.paragraph(data.message.as_str()), status });
+    }
+
+    fn result(&mut self, row: &Row, out: &mut Out<'_>) {
+        if let Some(id) = row.session_id.filled().filter(|id| is_session_id(id)) {
+            out.put(AgentEvent::Session { id: SessionId::new(id) });
+        }
+        let is_ok = row.exit_code.count() == Some(0);
+        let said = std::mem::take(&mut self.last_said);
+        let result = match self.error.take().filter(|_| !is_ok) {
+            Some(Failure { kind, text, status }) => {
+                RunResult { reason: Some(kind), text, status, ..RunResult::default() }
+            }
+            None => RunResult {
+                ok: is_ok,
+                reason: Some(if is_ok { "completed" } else { "failed" }.to_owned()),
+                text: said,
+                ..RunResult::default()
+            },
+        };
+        out.put(AgentEvent::Result(RunResult { turns: Some(self.turns), ..result }));
+    }
+}
+
+impl ReadLines for Reader {
+    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
+        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+        match (row.r#type.as_str(), &row.data.0) {
+            ("assistant.message", Some(data)) => self.message(data, out),
+            ("assistant.turn_start", _) => self.turns = self.turns.saturating_add(1),
+            ("session.error", Some(data)) => self.fail(data, out),
+            ("result", _) => self.result(&row, out),
+            (kind, _) if is_familiar(kind) => {}
+            _ => return Line::Unknown,
+        }
+        Line::Known
+    }
+}
+
+/// The many events that say nothing which another does not.
+fn is_familiar(kind: &str) -> bool {
+    ["session.", "user.", "assistant.", "model.", "subagent.", "tool.", "hook.", "permission."]
+        .iter()
+        .any(|family| kind.starts_with(family))
+}

@@ -1,0 +1,181 @@
+//! Gemini's `stream-json`, as 0.61.0 writes it. Its words come in pieces, which are told together.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use super::loose::{Flag, Number, Object, Text, object};
+use super::shown::MOST_SAID;
+use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::id::SessionId;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Row {
+    r#type: Text,
+    timestamp: Text,
+    session_id: Text,
+    role: Text,
+    content: Text,
+    delta: Flag,
+    tool_name: Text,
+    parameters: Object<Parameters>,
+    status: Text,
+    stats: Object<Stats>,
+    error: Object<Failure>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    command: Text,
+    file_path: Text,
+    absolute_path: Text,
+    path: Text,
+    pattern: Text,
+    query: Text,
+    prompt: Text,
+    description: Text,
+}
+
+impl Parameters {
+    fn about(&self) -> &str {
+        let keys = [
+            &self.command,
+            &self.file_path,
+            &self.absolute_path,
+            &self.pattern,
+            &self.path,
+            &self.query,
+            &self.prompt,
+            &self.description,
+        ];
+        keys.into_iter().find_map(Text::filled).unwrap_or_default()
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Stats {
+    input_tokens: Number,
+    output_tokens: Number,
+    cached: Number,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Failure {
+    r#type: Text,
+    message: Text,
+    code: Number,
+}
+
+#[derive(Default)]
+pub(super) struct Reader {
+    /// The beginning of what the agent is saying.
+    saying: String,
+    last_said: String,
+}
+
+impl Reader {
+    fn hear(&mut self, row: &Row, out: &mut Out<'_>) {
+        if !row.delta.0 {
+            self.finish_saying(out);
+        }
+        // More than is shown is not kept.
+        let room = (4 * MOST_SAID).saturating_sub(self.saying.len());
+        let content = row.content.as_str();
+        let end = (0..=room.min(content.len())).rev().find(|at| content.is_char_boundary(*at)).unwrap_or(0);
+        self.saying.push_str(&content[..end]);
+        if !row.delta.0 {
+            self.finish_saying(out);
+        }
+    }
+
+    fn finish_saying(&mut self, out: &mut Out<'_>) {
+        if !self.saying.is_empty() {
+            self.last_said = out.paragraph(&self.saying);
+            out.said(&self.saying);
+            self.saying.clear();
+        }
+    }
+
+    fn result(&mut self, row: &Row, out: &mut Out<'_>) {
+        let count = |number: Number| number.count().unwrap_or(0);
+        let stats = row.stats.0.as_ref();
+        let failure = row.error.0.as_ref();
+        let is_ok = row.status.as_str() == "success";
+        if let Some(failure) = failure.filter(|failure| !is_ok && is_quota(failure)) {
+            out.limit_reached(reset(row, failure), failure.message.as_str());
+        }
+        let said = std::mem::take(&mut self.last_said);
+        out.put(AgentEvent::Result(RunResult {
+            ok: is_ok,
+            reason: failure
+                .and_then(|failure| failure.r#type.filled())
+                .or(row.status.filled())
+                .map(|reason| out.name(reason)),
+            text: failure.map_or(said, |failure| out.paragraph(failure.message.as_str())),
+            tokens: stats.map_or_else(Tokens::default, |stats| Tokens {
+                input: count(stats.input_tokens),
+                cached: count(stats.cached),
+                output: count(stats.output_tokens),
+            }),
+            status: failure
+                .and_then(|failure| failure.code.small())
+                .filter(|status| (100..600).contains(status)),
+            ..RunResult::default()
+        }));
+    }
+}
+
+impl ReadLines for Reader {
+    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
+        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+        if (row.r#type.as_str(), row.role.as_str()) == ("message", "assistant") {
+            self.hear(&row, out);
+            return Line::Known;
+        }
+        self.finish_saying(out);
+        match row.r#type.as_str() {
+            "init" => {
+                if let Some(id) = row.session_id.filled().filter(|id| is_session_id(id)) {
+                    out.put(AgentEvent::Session { id: SessionId::new(id) });
+                }
+            }
+            "tool_use" => {
+                let about = row.parameters.0.as_ref().map(Parameters::about).unwrap_or_default();
+                out.used_tool(row.tool_name.as_str(), about);
+            }
+            "result" => self.result(&row, out),
+            "message" | "tool_result" | "error" => {}
+            _ => return Line::Unknown,
+        }
+        Line::Known
+    }
+
+    fn end(&mut self, out: &mut Out<'_>) {
+        self.finish_saying(out);
+    }
+}
+
+/// By the type or the status of the error, and by the line that the client adds behind an answer of status 429. What it
+/// quotes of the answer itself is in the brackets before, and decides nothing.
+fn is_quota(failure: &Failure) -> bool {
+    const ADVICE: [&str; 2] = ["Please wait and try again later.", "Possible quota limitations in place"];
+    let message = failure.message.as_str();
+    let added = message.strip_prefix("[API Error: ").and_then(|rest| rest.rsplit_once("]\n"));
+    failure.r#type.as_str().ends_with("QuotaError")
+        || failure.code.small().is_some_and(is_limit)
+        || added.is_some_and(|(_, line)| ADVICE.iter().any(|advice| line.starts_with(advice)))
+}
+
+/// `… will reset after 2h36m24s.` or `Please retry in 34.07s.`, counted from when the line was written.
+fn reset(row: &Row, failure: &Failure) -> Option<Timestamp> {
+    let message = failure.message.as_str();
+    let words = ["reset after ", "retry in ", "retry after "];
+    let (_, after) = words.iter().find_map(|words| message.split_once(words))?;
+    let length = after.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').next()?;
+    let length: SignedDuration = length.trim_end_matches('.').parse().ok()?;
+    let written: Timestamp = row.timestamp.as_str().parse().ok()?;
+    written.checked_add(length).ok().filter(|until| *until > written)
+}

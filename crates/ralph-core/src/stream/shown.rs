@@ -1,0 +1,46 @@
+//! An agent's text cut to what is shown of it. The cut comes before the cleaning, so that one endless line costs nothing,
+//! and again after it.
+
+use crate::foreign_text;
+use crate::secrets::Secrets;
+
+/// How much of one message is told.
+pub(super) const MOST_SAID: usize = 2_000;
+const MOST_ABOUT: usize = 200;
+const MOST_NAME: usize = 64;
+
+/// A few sentences, with their lines.
+pub(super) fn paragraph(text: &str, secrets: &Secrets) -> String {
+    cut(clean_head(text, MOST_SAID, secrets).trim(), MOST_SAID)
+}
+
+/// The same in one line, for a list.
+pub(super) fn one_line(text: &str, secrets: &Secrets) -> String {
+    in_one_line(text, MOST_ABOUT, secrets)
+}
+
+/// The name of a tool or of a reason.
+pub(super) fn name(text: &str, secrets: &Secrets) -> String {
+    in_one_line(text, MOST_NAME, secrets)
+}
+
+fn in_one_line(text: &str, most: usize, secrets: &Secrets) -> String {
+    let words = clean_head(text, most, secrets);
+    cut(&words.split_whitespace().collect::<Vec<_>>().join(" "), most)
+}
+
+/// Somewhat more than is shown, cleaned: a secret that the cut goes through lies behind what is shown.
+fn clean_head(text: &str, most: usize, secrets: &Secrets) -> String {
+    let end = text.char_indices().nth(4 * most).map_or(text.len(), |(at, _)| at);
+    foreign_text::clean(&text.as_bytes()[..end], secrets)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => {
+            let end = text.char_indices().nth(most - 1).map_or(text.len(), |(at, _)| at);
+            format!("{}…", &text[..end])
+        }
+    }
+}

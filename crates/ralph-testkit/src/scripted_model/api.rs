@@ -1,0 +1,102 @@
+//! The services that the model can stand in for: which paths they have, how a request reads, how an answer is written.
+//! What is said is the script's; only the clothes differ, so each service is one small file of pure functions.
+
+use serde_json::Value;
+
+use super::stage::Heard;
+
+mod gemini;
+mod messages;
+mod responses;
+
+/// The service that a [`ScriptedModel`](super::ScriptedModel) looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Api {
+    /// Anthropic's Messages API, for Claude Code.
+    #[default]
+    Messages,
+    /// OpenAI's Responses API, for Codex.
+    Responses,
+    /// Google's `generateContent`, for Gemini CLI.
+    Gemini,
+}
+
+/// Where a request goes.
+pub(super) enum Route {
+    /// The model is asked.
+    Message,
+    /// Something small that is always answered the same.
+    Plain(Value),
+    Nowhere,
+}
+
+/// An answer of the model, before it is written down for a service.
+pub(super) struct Message {
+    pub(super) id: String,
+    pub(super) model: String,
+    pub(super) spoken: Spoken,
+}
+
+pub(super) enum Spoken {
+    Text(String),
+    Tool { name: String, input: Value },
+}
+
+impl Api {
+    pub(super) fn route(self, method: &str, path: &str, body_length: usize) -> Route {
+        let tokens = (body_length / 4).max(1);
+        match self {
+            Self::Messages => messages::route(method, path, tokens),
+            Self::Responses => responses::route(method, path),
+            Self::Gemini => gemini::route(method, path, tokens),
+        }
+    }
+
+    pub(super) fn model_of(self, path: &str, body: &Value) -> String {
+        let named = match self {
+            Self::Messages | Self::Responses => body["model"].as_str(),
+            Self::Gemini => gemini::model_in(path),
+        };
+        named.unwrap_or("scripted").to_owned()
+    }
+
+    pub(super) fn streams(self, path: &str, body: &Value) -> bool {
+        match self {
+            Self::Messages | Self::Responses => body["stream"] == true,
+            Self::Gemini => gemini::streams(path),
+        }
+    }
+
+    pub(super) fn heard(self, body: &Value) -> Heard {
+        match self {
+            Self::Messages => messages::heard(body),
+            Self::Responses => responses::heard(body),
+            Self::Gemini => gemini::heard(body),
+        }
+    }
+
+    pub(super) fn whole(self, message: &Message) -> Value {
+        match self {
+            Self::Messages => messages::whole(message),
+            Self::Responses => responses::whole(message),
+            Self::Gemini => gemini::whole(message),
+        }
+    }
+
+    /// The same as a stream. An event's name is its `type`, where the service names them.
+    pub(super) fn events(self, message: &Message) -> Vec<Value> {
+        match self {
+            Self::Messages => messages::events(message),
+            Self::Responses => responses::events(message),
+            Self::Gemini => vec![gemini::whole(message)],
+        }
+    }
+
+    pub(super) fn error(self, status: u16, kind: &str, message: &str) -> Value {
+        match self {
+            Self::Messages => messages::error(kind, message),
+            Self::Responses => responses::error(kind, message),
+            Self::Gemini => gemini::error(status, kind, message),
+        }
+    }
+}

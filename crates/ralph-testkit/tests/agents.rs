@@ -1,0 +1,282 @@
+//! The profiles of the driver against the real clients: the command line that the driver would run, the real program, a
+//! scripted model, and the stream read as the driver reads it. A flag that a client does not have, a prompt that does not
+//! arrive or a row of the stream that we misread shows here, before any loop is run.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use ralph_core::agent_profile::{CommandLine, Context, RunWish, Value, command_line, find};
+use ralph_core::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use ralph_core::id::{GateName, SessionId};
+use ralph_core::stream::{Limit, StreamReader, StreamSummary};
+use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
+use tempfile::TempDir;
+
+/// More than a command line holds of one argument, and every character that a shell or a terminal could take ill.
+fn long_prompt() -> String {
+    format!(
+        "PROMPT-CANARY \"quoted\" `ticked` $HOME 'single' \\ é 漢\n{}\nPROMPT-END\n",
+        "line\n".repeat(60_000)
+    )
+}
+
+/// A project and a home, and what the driver would make of them.
+struct Scene {
+    client: AgentClient,
+    dir: TempDir,
+}
+
+struct Ran {
+    exit: Option<i32>,
+    summary: StreamSummary,
+    served: Served,
+    text: String,
+}
+
+impl Scene {
+    fn new(client: AgentClient) -> Self {
+        let dir = TempDir::with_prefix("ralph-agent-").unwrap();
+        for folder in ["project", "home"] {
+            fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        Self { client, dir }
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        fs::canonicalize(self.dir.path()).unwrap().join(relative)
+    }
+
+    fn command_line(&self, prompt: &str, context: Context, model: Option<&str>) -> CommandLine {
+        let prompt_file = self.path("prompt.md");
+        fs::write(&prompt_file, prompt).unwrap();
+        let gate = Gate {
+            name: GateName::new("check"),
+            run: "sh check.sh".into(),
+            timeout: DEFAULT_TIMEOUT,
+            advisory: false,
+            inputs: Vec::new(),
+            retries: 0,
+            order: Order::AfterAllAbove,
+        };
+        let profile = find(self.client.name(), &[]).unwrap();
+        let wish = RunWish {
+            prompt_file: &prompt_file,
+            gates: &[gate],
+            allow: &[],
+            context,
+            budget_left: None,
+            model,
+        };
+        command_line(&profile, &wish)
+    }
+
+    fn run(&self, line: &CommandLine, more: &[(&str, &str)], model: ScriptedModel) -> Ran {
+        let environment = self.client.environment(&self.path("home"), &model);
+        let path =
+            environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap();
+        let program = std::env::split_paths(&path)
+            .map(|folder| folder.join(&line.program))
+            .find(|program| program.is_file());
+        let mut command = Command::new(program.expect("the client's own folder is on the PATH"));
+        command
+            .args(&line.arguments)
+            .env_clear()
+            .envs(environment)
+            .envs(more.iter().copied())
+            .current_dir(self.path("project"));
+        for (name, value) in &line.environment {
+            match value {
+                Value::Literal(text) => command.env(name, text),
+                Value::From(_) | Value::Unset => panic!("not in a profile of a client's own service: {name}"),
+            };
+        }
+        command
+            .stdin(line.stdin.as_deref().map_or_else(Stdio::null, |file| File::open(file).unwrap().into()));
+        let output = command.output().unwrap();
+        let dialect = find(self.client.name(), &[]).unwrap().dialect;
+        let mut reader = StreamReader::new(dialect);
+        reader.feed(&output.stdout, &mut |_| {});
+        let mut summary = reader.end(&mut |_| {});
+        summary.hear_exit(dialect, output.status.code().unwrap_or_default());
+        let text = format!(
+            "{:?}\n{}\n{}",
+            line.arguments,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ran { exit: output.status.code(), summary, served: model.finish(), text }
+    }
+
+    fn play(&self, line: &CommandLine, turns: Vec<Turn>) -> Ran {
+        self.run(line, &[], self.client.model(Script::new().main(turns)).unwrap())
+    }
+}
+
+#[track_caller]
+fn went_well(ran: &Ran) {
+    assert_eq!(ran.exit, Some(0), "{}", ran.text);
+    assert!(ran.served.problems.is_empty(), "{:#?}\n{}", ran.served.problems, ran.text);
+    assert_eq!(ran.summary.unknown, 0, "a row of the stream means nothing to us:\n{}", ran.text);
+    let result = ran.summary.result.as_ref().unwrap_or_else(|| panic!("no result:\n{}", ran.text));
+    assert!(result.ok, "{result:?}\n{}", ran.text);
+}
+
+/// Writes a file, runs the gate, says that it is done; what was asked for arrived whole and what came of it is read.
+fn works_as_its_profile_says(client: AgentClient, write: &str, shell: &str) {
+    let scene = Scene::new(client);
+    fs::write(scene.path("project/check.sh"), "echo GATE-CANARY\n").unwrap();
+    let file = scene.path("project/made by the agent.txt");
+    let line = scene.command_line(&long_prompt(), Context::Fresh, None);
+    let ran = scene.play(
+        &line,
+        vec![
+            scene
+                .client
+                .write(&file, "right")
+                .expecting("PROMPT-CANARY \"quoted\" `ticked` $HOME 'single' \\ é 漢")
+                .expecting("PROMPT-END"),
+            scene.client.shell("sh check.sh"),
+            Turn::say("All done.").expecting("GATE-CANARY"),
+        ],
+    );
+    went_well(&ran);
+    assert_eq!(fs::read_to_string(&file).unwrap_or_default(), "right\n", "{}", ran.text);
+    let summary = &ran.summary;
+    let tools: Vec<_> = summary.tools.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    let mut expected = [(write, 1), (shell, 1)];
+    expected.sort_unstable();
+    assert_eq!(tools, expected, "{}", ran.text);
+    assert_eq!(summary.denials, [], "{}", ran.text);
+    assert_eq!((summary.tokens.input, summary.tokens.output), (300, 60), "{}", ran.text);
+    assert!(summary.session.is_some(), "{}", ran.text);
+    assert!(summary.last_words.ends_with("All done."), "{:?}", summary.last_words);
+    assert_eq!(summary.result.as_ref().unwrap().text, "All done.");
+}
+
+#[test]
+fn claude_works_as_its_profile_says() {
+    let Some(client) = AgentClient::claude_for_test("claude_works_as_its_profile_says") else { return };
+    works_as_its_profile_says(client, "Write", "Bash");
+}
+
+#[test]
+fn codex_works_as_its_profile_says() {
+    let Some(client) = AgentClient::codex_for_test("codex_works_as_its_profile_says") else { return };
+    works_as_its_profile_says(client, "edit", "shell");
+}
+
+#[test]
+fn gemini_works_as_its_profile_says() {
+    let Some(client) = AgentClient::gemini_for_test("gemini_works_as_its_profile_says") else { return };
+    works_as_its_profile_says(client, "write_file", "run_shell_command");
+}
+
+/// The session that the first run names is gone on with: the model hears the first prompt again, and the second.
+fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
+    let scene = Scene::new(client);
+    let line = scene.command_line("FIRST-PROMPT", Context::Fresh, None);
+    let first = scene.play(&line, vec![Turn::say("First answer.").expecting("FIRST-PROMPT")]);
+    went_well(&first);
+    let session: SessionId = first.summary.session.clone().expect("the id of a session");
+    let line = scene.command_line("SECOND-PROMPT", Context::Continue(session.clone()), Some(other_model));
+    let second = scene.play(
+        &line,
+        vec![Turn::say("Second answer.").expecting("SECOND-PROMPT").expecting_not("FIRST-PROMPT")],
+    );
+    went_well(&second);
+    assert_eq!(second.summary.session, Some(session));
+    let heard = second.served.requests[0].body.to_string();
+    assert!(heard.contains("FIRST-PROMPT") && heard.contains("First answer."), "{}", second.text);
+    assert!(second.text.contains(other_model), "{}", second.text);
+    let line = scene.command_line("THIRD-PROMPT", Context::Fresh, None);
+    let third = scene.play(&line, vec![Turn::say("Third answer.").expecting("THIRD-PROMPT")]);
+    went_well(&third);
+    assert!(!third.served.requests[0].body.to_string().contains("FIRST-PROMPT"), "a fresh run remembers");
+}
+
+#[test]
+fn claude_goes_on_with_its_session() {
+    let Some(client) = AgentClient::claude_for_test("claude_goes_on_with_its_session") else { return };
+    goes_on_with_its_session(client, "claude-haiku-4-5");
+}
+
+#[test]
+fn codex_goes_on_with_its_session() {
+    let Some(client) = AgentClient::codex_for_test("codex_goes_on_with_its_session") else { return };
+    goes_on_with_its_session(client, "another-model");
+}
+
+#[test]
+fn gemini_goes_on_with_its_session() {
+    let Some(client) = AgentClient::gemini_for_test("gemini_goes_on_with_its_session") else { return };
+    goes_on_with_its_session(client, "gemini-2.5-pro");
+}
+
+/// The service refuses it. It is a limit, nobody's fault, and its end is known where the service states one.
+fn is_refused(client: AgentClient, refusal: &Turn, more: &[(&str, &str)], status: Option<u16>) -> Limit {
+    let scene = Scene::new(client);
+    let line = scene.command_line("do it", Context::Fresh, None);
+    let model = scene.client.model(Script::new().then_repeat(refusal.clone())).unwrap();
+    let ran = scene.run(&line, more, model);
+    assert_ne!(ran.exit, Some(0), "{}", ran.text);
+    assert_eq!(ran.summary.unknown, 0, "a row of the stream means nothing to us:\n{}", ran.text);
+    let result = ran.summary.result.as_ref().unwrap_or_else(|| panic!("no result:\n{}", ran.text));
+    assert_eq!((result.ok, result.status), (false, status), "{}", ran.text);
+    ran.summary.limit.unwrap_or_else(|| panic!("no limit:\n{}", ran.text))
+}
+
+fn seconds_from_now(limit: &Limit) -> Option<i64> {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    limit.until.map(|until| until.as_second() - i64::try_from(now).unwrap())
+}
+
+#[test]
+fn a_subscription_of_claude_says_when_it_can_be_used_again() {
+    let name = "a_subscription_of_claude_says_when_it_can_be_used_again";
+    let Some(client) = AgentClient::claude_for_test(name) else { return };
+    let reset = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 3600;
+    let refusal = Turn::api_error(429, "rate_limit_error", "This request would exceed your rate limit.")
+        .header("anthropic-ratelimit-unified-status", "rejected")
+        .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
+        .header("anthropic-ratelimit-unified-reset", reset.to_string());
+    let subscription = [("ANTHROPIC_API_KEY", ""), ("CLAUDE_CODE_OAUTH_TOKEN", "dummy")];
+    let limit = is_refused(client, &refusal, &subscription, Some(429));
+    let until = limit.until.expect("a stated end");
+    assert_eq!(Ok(until.as_second()), i64::try_from(reset));
+}
+
+#[test]
+fn an_overload_of_claude_is_a_limit() {
+    let Some(client) = AgentClient::claude_for_test("an_overload_of_claude_is_a_limit") else { return };
+    let refusal = Turn::api_error(529, "overloaded_error", "Overloaded");
+    let limit = is_refused(client, &refusal, &[("CLAUDE_CODE_MAX_RETRIES", "1")], Some(529));
+    assert_eq!(limit.until, None);
+}
+
+#[test]
+fn what_refuses_codex_is_a_limit() {
+    let Some(client) = AgentClient::codex_for_test("what_refuses_codex_is_a_limit") else { return };
+    for (status, kind, told) in [
+        (429, "usage_limit_reached", None),
+        (429, "rate_limit_exceeded", Some(429)),
+        (503, "server_is_overloaded", None),
+        (503, "of some other kind", Some(503)),
+    ] {
+        let refusal = Turn::api_error(status, kind, "Not now.");
+        assert_eq!(is_refused(client.clone(), &refusal, &[], told).until, None);
+    }
+}
+
+/// Only one that is far away: the client itself waits for a near one, and for an overload four minutes.
+#[test]
+fn a_quota_of_gemini_is_a_limit_with_its_end() {
+    let Some(client) = AgentClient::gemini_for_test("a_quota_of_gemini_is_a_limit_with_its_end") else {
+        return;
+    };
+    let refusal = Turn::api_error(429, "RESOURCE_EXHAUSTED", "Quota exceeded. Please retry in 3600s.");
+    let limit = is_refused(client, &refusal, &[], Some(429));
+    let seconds = seconds_from_now(&limit).expect("a stated end");
+    assert!((3500..=3600).contains(&seconds), "{limit:?}");
+}

@@ -1,0 +1,623 @@
+//! `ralph loop`: a headless agent is run, then the gates, then it is decided, until the work is verified or a limit says
+//! stop.
+//!
+//! ```text
+//!            ┌──────────────── Hold ────────────────┐
+//!            ▼                                      │
+//!  next ─► Run: agent ─► AgentEnded ─► Judge: gates ┴─► LetGo: over
+//!    ▲                       │
+//!    └──── WaitsUntil ◄──────┘ the service gives no more
+//! ```
+//!
+//! What comes next is read from the ledger alone ([`drive::next`]), and everything is in the ledger before the next thing
+//! happens: so a loop is gone on with after any kill at any point, and an iteration is judged exactly once. The verdict is
+//! the engine's, as at every other door; the agent's words are told and decide nothing.
+
+mod agent;
+pub(crate) mod checkpoint;
+pub(crate) mod driven;
+pub(crate) mod follow;
+mod head;
+mod json;
+pub(crate) mod lease;
+pub(crate) mod lines;
+mod log;
+pub(crate) mod news;
+mod outbox;
+pub(crate) mod plan;
+#[cfg(test)]
+mod sample;
+mod view;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_core::agent_profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
+use ralph_core::decide::Decision;
+use ralph_core::drive::{self, Next};
+use ralph_core::driver_prompt::{self, Approach, LastTime};
+use ralph_core::duration;
+use ralph_core::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
+use ralph_core::gate::receipt::Receipt;
+use ralph_core::gate::{Gate, GateReport};
+use ralph_core::id::{Digest, TreeHash};
+use ralph_core::layout::Layout;
+use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Owner, PauseCause, Subject};
+use ralph_core::preset;
+use ralph_core::promise::{self, Promise, PromiseSeen};
+use ralph_core::state::State;
+use ralph_core::stream::{Denial, StreamSummary};
+
+use crate::definition::{Found, InForce, Settings};
+use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
+use crate::gates::environment::GateEnvironment;
+use crate::gates::{Findable, Watch};
+use crate::home::{Home, RepoHome};
+use crate::repo::Repo;
+use crate::signals::Signals;
+use crate::trust::Trust;
+use crate::{clock, env, files, ledger, loops, proc, task_list};
+
+use agent::{Call, Ran};
+use checkpoint::{Checkpoints, Kept, LOOPS_KEPT};
+use head::Head;
+use news::{Follow, News};
+use plan::Plan;
+
+/// Everything that one drive needs.
+pub(crate) struct Driver<'a> {
+    pub(crate) home: &'a Home,
+    pub(crate) repo: &'a Repo,
+    pub(crate) repo_home: &'a RepoHome,
+    pub(crate) settings: &'a Settings,
+    pub(crate) plan: &'a Plan,
+    pub(crate) signals: &'a Signals,
+    pub(crate) follow: &'a mut dyn Follow,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DriveError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("process {} drives this loop already", .0.process)]
+    Owned(Owner),
+}
+
+/// Writes down a new loop, which is ours from its first line on.
+pub(crate) fn begin(repo_home: &RepoHome, plan: &Plan, in_force: &InForce) -> Result<(), DriveError> {
+    let began = Event::Began {
+        subject: Subject::Driver,
+        session: None,
+        task: None,
+        layout: in_force.layout,
+        preset: preset::DRIVE.name.to_owned(),
+        definition: in_force.sha256.clone(),
+        limits: plan.limits.clone(),
+        goal: Some(plan.goal.clone()),
+        prompt: None,
+        drive: Some(plan.wishes.clone()),
+    };
+    let dir = repo_home.loop_dir(&plan.loop_id);
+    loops::append(repo_home, &dir, |_| vec![began, Event::Owned { owner: lease::ours() }])?;
+    Ok(())
+}
+
+/// Goes on with a loop that nobody drives any more: it is ours from now on. What a killed predecessor left running is ended.
+pub(crate) fn take_over(
+    repo_home: &RepoHome,
+    repo: &Repo,
+    plan: &Plan,
+    at_once: bool,
+) -> Result<(), DriveError> {
+    let mut taken = None;
+    loops::append(repo_home, &repo_home.loop_dir(&plan.loop_id), |state| {
+        taken = state.drive.owner.clone().filter(lease::is_held);
+        if taken.is_some() {
+            return Vec::new();
+        }
+        let resumed = state.paused.is_some().then_some(Event::Resumed { renewed: false });
+        let now = clock::now();
+        let no_wait = (at_once && state.drive.wait.is_some())
+            .then(|| Event::WaitsUntil { until: now, why: "a person said to go on".into() });
+        resumed.into_iter().chain([Event::Owned { owner: lease::ours() }]).chain(no_wait).collect()
+    })?;
+    if let Some(owner) = taken {
+        return Err(DriveError::Owned(owner));
+    }
+    proc::end_marked(&engine::run_mark(repo, &plan.loop_id));
+    Ok(())
+}
+
+/// What the agent is asked first.
+pub(crate) fn first_prompt(plan: &Plan) -> String {
+    prompt(plan, None, 1, &Context::Fresh, Approach::GoOn, None)
+}
+
+/// What the iteration before came to, for the next prompt.
+struct Last {
+    before: State,
+    seen: GatesSeen,
+    standing: Standing,
+}
+
+/// What the last run of the agent leaves for the next prompt and for the judgement.
+#[derive(Default)]
+struct LastRun {
+    denials: Vec<Denial>,
+    cut_off: Option<String>,
+    /// The service does not know the person's key.
+    not_signed_in: Option<String>,
+}
+
+impl Driver<'_> {
+    /// Drives until there is nothing more to do; the state then says why.
+    pub(crate) fn drive(mut self) -> Result<State, DriveError> {
+        proc::adopt_orphans();
+        let _ends_with_us = WatchForFreedom::begin(self.dir(), self.signals);
+        let mut state = ledger::state(&self.dir())?;
+        self.follow.hear(&News::Begins { plan: self.plan, state: &state });
+        let (last, last_run) = (last_seen(&self.dir(), &state)?, LastRun::default());
+        let checkpoints = self.checkpoints();
+        let mut drive = Drive { driver: self, last, last_run, checkpoints };
+        drive.keep_beginning(&state)?;
+        loop {
+            state = match drive::next(&state, clock::now()) {
+                Next::Nothing => break,
+                Next::Wait { until } => drive.wait(state, until)?,
+                Next::Run { iteration, context, approach } => {
+                    drive.run_agent(&state, iteration, &context, approach)?
+                }
+                Next::Judge { iteration } => drive.judge(&state, iteration)?,
+            };
+            if drive.driver.signals.caught().is_some() {
+                state = drive.interrupt(state)?;
+                break;
+            }
+        }
+        drive.forget_old_checkpoints();
+        drive.driver.follow.hear(&News::Ends { plan: drive.driver.plan, state: &state });
+        Ok(state)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.repo_home.loop_dir(&self.plan.loop_id)
+    }
+
+    fn append(&self, events: Vec<Event>) -> io::Result<State> {
+        Ok(loops::append(self.repo_home, &self.dir(), |_| events)?.0)
+    }
+
+    /// None where they are not wanted, or cannot be.
+    fn checkpoints(&mut self) -> Option<Checkpoints> {
+        if !self.plan.wishes.checkpoints {
+            return None;
+        }
+        let made = Checkpoints::new(&self.repo.root, &self.plan.loop_id, &self.dir());
+        made.map_err(|why| self.follow.hear(&News::Trouble(&format!("no checkpoints: {why}")))).ok()
+    }
+}
+
+/// A drive while it goes on.
+struct Drive<'a> {
+    driver: Driver<'a>,
+    last: Option<Last>,
+    last_run: LastRun,
+    checkpoints: Option<Checkpoints>,
+}
+
+impl Drive<'_> {
+    /// Waits for a usage limit. The wall clock counts: a machine may sleep meanwhile.
+    fn wait(&mut self, state: State, until: jiff::Timestamp) -> Result<State, DriveError> {
+        const LOOK_EVERY: Duration = Duration::from_secs(20);
+        let why = state.drive.wait.as_ref().map_or("", |wait| wait.why.as_str());
+        self.driver.follow.hear(&News::Waits { until, why });
+        loop {
+            let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
+            if left.is_zero() || self.driver.signals.stop.wait(left.min(LOOK_EVERY)) {
+                // Whoever freed us meanwhile has written it down.
+                return Ok(ledger::state(&self.driver.dir())?);
+            }
+        }
+    }
+
+    fn run_agent(
+        &mut self,
+        state: &State,
+        iteration: u32,
+        context: &Context,
+        approach: Approach,
+    ) -> Result<State, DriveError> {
+        let prompt_file = self.driver.dir().join("prompt.md");
+        let prompt = self.prompt(iteration, context, approach);
+        files::replace(&prompt_file, prompt.as_bytes())?;
+        let line = self.command_line(state, &prompt_file, context);
+        if state.drive.open.is_none() {
+            let fresh = *context == Context::Fresh;
+            self.driver.append(vec![Event::IterationBegan { iteration, fresh }])?;
+        }
+        let of = self.driver.plan.limits.attempts.value;
+        self.driver.follow.hear(&News::IterationBegan { number: iteration, of, approach });
+        let before = Head::of(&self.driver.repo.root);
+        let Ran { mut run, summary } = self.call(state, iteration, context, &line)?;
+        run.switched_to = Head::of(&self.driver.repo.root).switched_from(&before);
+        run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
+        let state = self.agent_ended(state, iteration, &run, &summary)?;
+        self.driver.follow.hear(&News::AgentEnded { run: &run, state: &state });
+        self.last_run = LastRun::of(&run, summary);
+        Ok(state)
+    }
+
+    fn call(
+        &mut self,
+        state: &State,
+        iteration: u32,
+        context: &Context,
+        line: &CommandLine,
+    ) -> Result<Ran, DriveError> {
+        let driver = &mut self.driver;
+        let (wishes, dir) = (&driver.plan.wishes, driver.dir());
+        let logs = dir.join("logs");
+        files::private_dir(&logs)?;
+        engine::keep_newest(&logs);
+        let stamp = clock::now().strftime("%Y%m%dT%H%M%S%.3f");
+        let (repo, home) = (driver.repo, driver.repo_home);
+        let call = Call {
+            line,
+            root: &repo.root,
+            environment: &environment(&driver.plan.profile, &driven::mark(repo, &driver.plan.loop_id)),
+            dialect: driver.plan.profile.dialect,
+            cost_before: match context {
+                Context::Continue(_) => state.drive.session_cost,
+                Context::Fresh => ralph_core::money::Micros::ZERO,
+            },
+            log: &logs.join(format!("{stamp}-agent-{iteration}.log")),
+            marker: &format!(
+                "{}{}-agent-{iteration}",
+                engine::run_mark(repo, &driver.plan.loop_id),
+                std::process::id()
+            ),
+            longest_run: time_left(state).map_or(wishes.longest_run, |left| left.min(wishes.longest_run)),
+            longest_silence: wishes.longest_silence,
+            signals: driver.signals,
+            tree: &|| engine::tree_reader(repo, home).read().ok().map(|tree| TreeHash::new(tree.hash())),
+            secrets: GateEnvironment::new(&driver.settings.user.keep_env, &repo.id()).secrets,
+        };
+        let follow = &mut *driver.follow;
+        Ok(agent::run(call, &mut |event| follow.hear(&News::Agent(event))))
+    }
+
+    /// Writes down how the run ended, and in the same breath what follows from it.
+    fn agent_ended(
+        &mut self,
+        state: &State,
+        iteration: u32,
+        run: &AgentRun,
+        summary: &StreamSummary,
+    ) -> Result<State, DriveError> {
+        let mut events = vec![Event::AgentEnded { iteration, run: run.clone() }];
+        if let (AgentEnd::OutOfUsage { why }, Some(limit)) = (&run.ended, &summary.limit) {
+            let until = drive::waits_until(limit, state.drive.waits_in_a_row, clock::now());
+            events.push(Event::WaitsUntil { until, why: why.clone() });
+        }
+        let state = self.driver.append(events)?;
+        Ok(self.keep_iteration(iteration)?.unwrap_or(state))
+    }
+
+    fn keep_iteration(&mut self, iteration: u32) -> Result<Option<State>, DriveError> {
+        let kept = self.keep(iteration).map(|kept| self.driver.append(vec![kept]));
+        Ok(kept.transpose()?)
+    }
+
+    /// The tree before the first iteration: what the whole loop changed is told from there.
+    fn keep_beginning(&mut self, state: &State) -> Result<(), DriveError> {
+        if state.drive.iterations == 0
+            && let Some(kept) = self.keep(0)
+        {
+            self.driver.append(vec![kept])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the tree as it is. A checkpoint that fails is told once, and no more are tried.
+    fn keep(&mut self, iteration: u32) -> Option<Event> {
+        let checkpoints = self.checkpoints.as_mut()?;
+        let message = format!("ralph: iteration {iteration} of {}", self.driver.plan.loop_id);
+        match checkpoints.keep(iteration, &message, None) {
+            Ok(Kept { commit, lacks }) => {
+                if let Some(lacks) = lacks {
+                    self.driver.follow.hear(&News::Trouble(&format!("not in the checkpoint: {lacks}")));
+                }
+                Some(Event::Kept { iteration, commit })
+            }
+            Err(error) => {
+                self.checkpoints = None;
+                self.driver.follow.hear(&News::Trouble(&format!("no more checkpoints: {error}")));
+                None
+            }
+        }
+    }
+
+    fn forget_old_checkpoints(&self) {
+        if let Some(checkpoints) = &self.checkpoints {
+            let _next_time_then = checkpoints.prune(LOOPS_KEPT);
+        }
+    }
+
+    /// Whatever is down may come back: before the next run, once it is known that there is one.
+    fn back_off(&self, state: &State) {
+        let pause = drive::back_off(state.drive.failed_runs);
+        if !pause.is_zero() {
+            self.driver.signals.stop.wait(pause);
+        }
+    }
+
+    fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
+        if state.drive.open.as_ref().is_some_and(|open| !open.kept) {
+            // Whoever ran the agent was killed before that.
+            self.keep_iteration(iteration)?;
+        }
+        let in_force = self.in_force(state)?;
+        let judged = self.judge_by(state, &in_force);
+        let outcome = match judged {
+            Ok(outcome) => outcome,
+            Err(EngineError::Interrupted(_) | EngineError::Freed) => {
+                return Ok(ledger::state(&self.driver.dir())?);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut state = ledger::state(&self.driver.dir())?;
+        let changed_strategy = state.drive.rethinks;
+        self.driver.follow.hear(&News::Judged { number: iteration, state: &state });
+        if changed_strategy {
+            self.driver.follow.hear(&News::StrategyChanged);
+        }
+        if let Decision::Hold { .. } = outcome.decision {
+            match self.why_to_pause(&state) {
+                Some(why) => state = self.driver.append(vec![Event::Paused { why }])?,
+                None => self.back_off(&state),
+            }
+        }
+        if let Some(Evidence::Gates(seen)) = outcome.facts.evidence {
+            self.last = Some(Last { before: outcome.before, seen, standing: outcome.facts.standing });
+        }
+        Ok(state)
+    }
+
+    /// What only a person can mend.
+    fn why_to_pause(&self, state: &State) -> Option<PauseCause> {
+        let errors = state.limits.as_ref().map_or(preset::DRIVE.errors, |limits| limits.errors.value);
+        if let Some(why) = &self.last_run.not_signed_in {
+            return Some(PauseCause::NotSignedIn { why: why.clone() });
+        }
+        if let Some(rule) = state.drive.hopeless_rule() {
+            return Some(PauseCause::Denied { rule: rule.to_owned() });
+        }
+        (state.drive.failed_runs >= errors).then_some(PauseCause::Errors)
+    }
+
+    fn judge_by(&mut self, state: &State, in_force: &InForce) -> Result<Outcome, EngineError> {
+        let promise = self.promise();
+        let driver = &mut self.driver;
+        let goal = &driver.plan.goal;
+        let promised = state.drive.open.as_ref().and_then(|open| open.promise.clone());
+        let promise = promise.map(|_| promised.unwrap_or(PromiseSeen::Absent));
+        let tasks = goal.list.as_ref().map(|list| task_list::look(&driver.repo.root, list));
+        let claims = (promise.is_some() || tasks.is_some()).then(|| SessionStop {
+            promise,
+            tasks,
+            ..SessionStop::default()
+        });
+        let case = Case {
+            repo: driver.repo,
+            home: driver.repo_home,
+            settings: driver.settings,
+            in_force,
+            loop_id: driver.plan.loop_id.clone(),
+            subject: Subject::Driver,
+            session: None,
+            task: None,
+            preset: &preset::DRIVE,
+            limits: state.limits.clone().unwrap_or_else(|| driver.plan.limits.clone()),
+            is_part: false,
+            markers: Vec::new(),
+            head: Head::of(&driver.repo.root).commit,
+            session_stop: claims,
+        };
+        let asked = Asked {
+            arrived: clock::now(),
+            deadline: None,
+            last_message: "",
+            jobs: engine::jobs(),
+            keep_going: true,
+            fresh: false,
+            signals: Some(driver.signals),
+        };
+        case.judge(&asked, &mut Gates(&mut *driver.follow))
+    }
+
+    /// What the agent has to promise.
+    fn promise(&self) -> Option<Promise> {
+        self.driver.plan.goal.promise.as_deref().and_then(Promise::new)
+    }
+
+    /// The gates that the loop began with hold to its end, whatever becomes of their file.
+    fn in_force(&self, state: &State) -> Result<InForce, DriveError> {
+        let driver = &self.driver;
+        let trust = Trust::load(driver.home)?;
+        let defaults = driver.settings.defaults();
+        let found = Found::look_for(driver.home, &trust, driver.repo, (None, Some(state)), &defaults)?;
+        Ok(match found {
+            // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
+            Found::InForce(in_force) if !in_force.config.gates.is_empty() => {
+                InForce { broken: None, ..*in_force }
+            }
+            Found::InForce(in_force) => *in_force,
+            Found::Nothing | Found::Untrusted(_) | Found::Revoked => InForce::revoked(
+                state.layout.unwrap_or(Layout::Native),
+                state.definition.clone().unwrap_or_else(|| Digest::of("")),
+            ),
+        })
+    }
+
+    /// We were told to end: the agent and the gates are gone, and the loop waits for a person.
+    fn interrupt(&mut self, state: State) -> Result<State, DriveError> {
+        if !state.is_running() {
+            return Ok(state);
+        }
+        Ok(self.driver.append(vec![Event::Paused { why: PauseCause::Interrupted }])?)
+    }
+
+    fn prompt(&self, number: u32, context: &Context, approach: Approach) -> String {
+        let (plan, run) = (self.driver.plan, &self.last_run);
+        let tasks = plan.goal.list.as_ref().map(|list| task_list::look(&self.driver.repo.root, list));
+        let last = self.last.as_ref().map(|last| LastTime {
+            before: &last.before,
+            seen: &last.seen,
+            standing: &last.standing,
+            denials: &run.denials,
+            cut_off: run.cut_off.as_deref(),
+        });
+        prompt(plan, tasks.as_ref(), number, context, approach, last)
+    }
+
+    fn command_line(&self, state: &State, prompt_file: &std::path::Path, context: &Context) -> CommandLine {
+        let plan = self.driver.plan;
+        let budget_left = plan.limits.cost.value.map(|most| most.minus(state.drive.cost));
+        let wish = RunWish {
+            prompt_file,
+            gates: &plan.gates,
+            allow: &plan.allow,
+            context: context.clone(),
+            budget_left,
+            model: plan.wishes.model.as_deref(),
+        };
+        command_line(&plan.profile, &wish)
+    }
+}
+
+fn prompt(
+    plan: &Plan,
+    tasks: Option<&TasksSeen>,
+    number: u32,
+    context: &Context,
+    approach: Approach,
+    last: Option<LastTime<'_>>,
+) -> String {
+    driver_prompt::text(&driver_prompt::Iteration {
+        task: &plan.goal.task,
+        number,
+        of: plan.limits.attempts.value,
+        context,
+        approach,
+        gates: &plan.gates,
+        tasks,
+        promise: plan.goal.promise.as_deref().and_then(Promise::new).as_ref(),
+        last,
+    })
+}
+
+impl LastRun {
+    fn of(run: &AgentRun, summary: StreamSummary) -> Self {
+        let cut_off = match &run.ended {
+            AgentEnd::TimedOut => Some(format!("it took longer than {}", duration::show(run.took))),
+            AgentEnd::WentSilent => Some("it neither printed nor changed anything for too long".into()),
+            AgentEnd::Finished
+            | AgentEnd::Failed { .. }
+            | AgentEnd::OutOfUsage { .. }
+            | AgentEnd::Interrupted => None,
+        };
+        let status = summary.result.as_ref().and_then(|result| result.status);
+        let not_signed_in = match (&run.ended, status) {
+            (AgentEnd::Failed { why }, Some(401 | 403)) => Some(why.clone()),
+            _ => None,
+        };
+        Self { denials: summary.denials, cut_off, not_signed_in }
+    }
+}
+
+/// What a promise is looked for in.
+fn last_words(summary: &StreamSummary) -> &str {
+    summary.result.as_ref().map_or(&summary.last_words, |result| &result.text)
+}
+
+/// What the gates said when the loop was last judged, for a drive that goes on after another.
+fn last_seen(dir: &std::path::Path, state: &State) -> Result<Option<Last>, DriveError> {
+    if state.last.is_none() {
+        return Ok(None);
+    }
+    let mut reports: Vec<GateReport> = Vec::new();
+    for line in ledger::read(dir)?.lines {
+        match line.event {
+            Event::RunStarted { .. } => reports.clear(),
+            Event::GateRan { report, .. } => reports.push(report),
+            _ => {}
+        }
+    }
+    let tree = state.last.as_ref().and_then(|last| last.tree.clone());
+    let seen = GatesSeen {
+        reports,
+        receipts: Vec::new(),
+        required: Vec::new(),
+        environment: Digest::of(""),
+        tree: tree.unwrap_or_else(|| TreeHash::new("")),
+        unsettled: Vec::new(),
+    };
+    Ok(Some(Last { before: State::default(), seen, standing: Standing::Accepted }))
+}
+
+/// What the loop's own clock leaves for one run.
+fn time_left(state: &State) -> Option<Duration> {
+    // Not before the clock has certainly run out: a run that is cut off for it is the last one.
+    let left = drive::clock_ends(state)?.duration_since(clock::now());
+    Some(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
+}
+
+/// The person's own environment with what the profile sets; the marks of a session around us are not the agent's.
+fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<_> = env::all().filter(|(name, _)| !env::is_mark_of_a_session(name)).collect();
+    let outer: Vec<(OsString, OsString)> = variables.clone();
+    let mut set = |name: &str, value: Option<OsString>| {
+        variables.retain(|(other, _)| other != name);
+        variables.extend(value.map(|value| (name.into(), value)));
+    };
+    for (name, value) in &profile.environment {
+        set(
+            name,
+            match value {
+                Value::Literal(text) => Some(text.into()),
+                Value::From(other) => outer
+                    .iter()
+                    .find(|(name, _)| name.to_str() == Some(other))
+                    .map(|(_, value)| value.clone()),
+                Value::Unset => None,
+            },
+        );
+    }
+    set(env::LOOP, Some(mark.into()));
+    variables
+}
+
+/// Tells of gates as news.
+struct Gates<'a>(&'a mut dyn Follow);
+
+impl Watch for Gates<'_> {
+    fn started(&mut self, gate: &Gate) {
+        self.0.hear(&News::GateStarted(gate));
+    }
+
+    fn ended(&mut self, gate: &Gate) {
+        self.0.hear(&News::GateEnded(gate));
+    }
+
+    fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
+        self.0.hear(&News::GateFinished(report));
+    }
+
+    fn changed(&mut self, files: &[String]) {
+        self.0.hear(&News::TreeChanged(files));
+    }
+}

@@ -1,0 +1,277 @@
+//! One call of git that cannot do more than asked: nothing that a repository or a person configures for commits is run
+//! (hooks, signing, file watchers, housekeeping), the variables of another call of git do not lead it elsewhere, and it
+//! is ended with its whole process group when its time is over.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use ralph_core::duration;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use crate::env;
+
+/// What a git that is told to go may take to put its lock files away.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Answers are read up to here; a list of more is none that somebody waits for.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
+/// Settings that hold for this call alone, whatever any config file says.
+const SETTINGS: [&str; 10] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    // A split index would put its other half into the repository.
+    "core.splitIndex=false",
+    "core.logAllRefUpdates=false",
+    // An odd line end is no reason to keep nothing.
+    "core.safecrlf=false",
+    "commit.gpgSign=false",
+    "i18n.commitEncoding=UTF-8",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.addEmbeddedRepo=false",
+];
+
+/// Why a call of git came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitError {
+    #[error("git could not be run: {0}")]
+    NotRun(io::Error),
+    #[error("git {what} took longer than {} and was ended", duration::show(*.after))]
+    TookTooLong { what: String, after: Duration },
+    #[error("git {what}: {said}")]
+    Failed { what: String, code: Option<i32>, said: String },
+}
+
+/// A git repository with a work tree, as git itself found it around a folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Git {
+    /// Where it is called: the root of the loop's tree, which may lie below the top of the work tree.
+    root: PathBuf,
+    top: PathBuf,
+    dir: PathBuf,
+    common_dir: PathBuf,
+    /// Where short-lived files may lie.
+    scratch: PathBuf,
+    /// Used in place of the repository's own.
+    index: Option<PathBuf>,
+}
+
+/// Why there is no repository that a checkpoint could be kept in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoRepository {
+    #[error("git is not installed")]
+    NoGit,
+    #[error("this is no git repository")]
+    NoRepo,
+    #[error("the git repository has no work tree")]
+    Bare,
+    /// It is there and git does not want it: it is broken, or belongs to somebody else.
+    #[error("the git repository cannot be used: {0}")]
+    Refused(String),
+}
+
+impl Git {
+    /// Git is left to find the repository itself, so that it also refuses what it would refuse its user.
+    pub(crate) fn find(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
+        let mut command = command(root);
+        command.args(["rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir"]);
+        command.arg("--show-toplevel");
+        let answer = run(command, "rev-parse", None, scratch, Duration::from_secs(10)).map_err(refused)?;
+        let lines: Vec<PathBuf> = lines(&answer).map(|line| PathBuf::from(OsStr::from_bytes(line))).collect();
+        // A path with a line break in it would be one line more.
+        let [is_inside, dir, common_dir, top] = <[PathBuf; 4]>::try_from(lines)
+            .map_err(|_| NoRepository::Refused("its path has a line break in it".into()))?;
+        if is_inside != Path::new("true") {
+            return Err(NoRepository::Bare);
+        }
+        let common_dir = root.join(common_dir);
+        Ok(Self { root: root.into(), top, dir, common_dir, scratch: scratch.into(), index: None })
+    }
+
+    pub(super) fn with_index(self, index: PathBuf) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The index of the repository itself, which is only ever read.
+    pub(super) fn own_index(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+
+    /// The lock beside a ref that is kept as a file.
+    pub(super) fn lock_of(&self, reference: &str) -> PathBuf {
+        self.common_dir.join(format!("{reference}.lock"))
+    }
+
+    pub(super) fn call<S: AsRef<OsStr>>(
+        &self,
+        words: impl IntoIterator<Item = S>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, GitError> {
+        self.call_with(words, None, limit)
+    }
+
+    /// The same with something to read.
+    pub(super) fn call_with<S: AsRef<OsStr>>(
+        &self,
+        words: impl IntoIterator<Item = S>,
+        input: Option<&[u8]>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, GitError> {
+        let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut command = command(&self.root);
+        command.env("GIT_DIR", &self.dir).env("GIT_WORK_TREE", &self.top).args(words);
+        if let Some(index) = &self.index {
+            command.env("GIT_INDEX_FILE", index);
+        }
+        run(command, &what, input, &self.scratch, limit)
+    }
+
+    /// A git for a person to look at: with their pager, their colours and the terminal, in this repository.
+    pub(crate) fn for_a_person(&self) -> Command {
+        let mut command = Command::new("git");
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
+            command.env_remove(name);
+        }
+        command.current_dir(&self.root);
+        command
+    }
+}
+
+/// The lines of an answer.
+pub(super) fn lines(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
+    answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+fn refused(error: GitError) -> NoRepository {
+    match error {
+        GitError::NotRun(error) if error.kind() == io::ErrorKind::NotFound => NoRepository::NoGit,
+        GitError::Failed { said, .. } if said.contains("not a git repository") => NoRepository::NoRepo,
+        GitError::Failed { said, .. } if said.contains("must be run in a work tree") => NoRepository::Bare,
+        GitError::Failed { said, .. } => NoRepository::Refused(said),
+        other => NoRepository::Refused(other.to_string()),
+    }
+}
+
+/// Variables of git that say how it works and not on what.
+pub(super) fn may_stay(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    !name.starts_with(b"GIT_") || name.starts_with(b"GIT_CONFIG_") || name == b"GIT_EXEC_PATH"
+}
+
+fn command(root: &Path) -> Command {
+    let mut command = Command::new("git");
+    for (name, _) in env::all().filter(|(name, _)| !may_stay(name)) {
+        command.env_remove(name);
+    }
+    for (name, value) in [("NAME", "ralph"), ("EMAIL", "ralph@localhost")] {
+        command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+    }
+    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).current_dir(root);
+    command
+}
+
+/// Its outputs go to files and not to pipes: whoever holds one of them open does not hold us.
+fn run(
+    mut command: Command,
+    what: &str,
+    input: Option<&[u8]>,
+    scratch: &Path,
+    limit: Duration,
+) -> Result<Vec<u8>, GitError> {
+    let file = || tempfile::tempfile_in(scratch).map_err(GitError::NotRun);
+    let (mut answer, mut complaint) = (file()?, file()?);
+    let stdin = match input {
+        Some(input) => Stdio::from(filled(file()?, input).map_err(GitError::NotRun)?),
+        None => Stdio::null(),
+    };
+    let outputs = (answer.try_clone(), complaint.try_clone());
+    let (Ok(stdout), Ok(stderr)) = outputs else {
+        return Err(GitError::NotRun(Errno::MFILE.into()));
+    };
+    // A group and no session of its own: what `proc` finds in another session, it takes for a gate's.
+    let command = command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
+    let child = command.spawn().map_err(GitError::NotRun)?;
+    let Some(status) = ended(child, limit).map_err(GitError::NotRun)? else {
+        return Err(GitError::TookTooLong { what: what.into(), after: limit });
+    };
+    if status.success() {
+        return read(&mut answer).map_err(GitError::NotRun);
+    }
+    let said = read(&mut complaint).map_err(GitError::NotRun)?;
+    Err(GitError::Failed { what: what.into(), code: status.code(), said: in_words(&said, status) })
+}
+
+fn filled(mut file: File, content: &[u8]) -> io::Result<File> {
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn read(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.rewind()?;
+    file.take(LONGEST_ANSWER).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// What git said last, where people find the reason, on one line.
+fn in_words(said: &[u8], status: ExitStatus) -> String {
+    let said = String::from_utf8_lossy(said);
+    let telling = |line: &&str| !line.starts_with("hint:") && !line.starts_with("warning:");
+    let lines: Vec<&str> =
+        said.lines().map(str::trim).filter(|line| !line.is_empty()).filter(telling).collect();
+    let last = &lines[lines.len().saturating_sub(3)..];
+    match (last, status.signal()) {
+        ([], Some(signal)) => format!("was ended by signal {signal}"),
+        ([], None) => format!("failed with exit code {}", status.code().unwrap_or_default()),
+        (last, _) => last.join("; "),
+    }
+}
+
+/// How the process ended; none where it had to be ended. Nothing of its group is left.
+fn ended(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let Some(leader) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return child.wait().map(Some);
+    };
+    let (sender, exited) = mpsc::channel();
+    thread::Builder::new().stack_size(64 * 1024).spawn(move || {
+        await_exit(leader);
+        sender.send(()).ok();
+    })?;
+    let in_time = exited.recv_timeout(limit).is_ok();
+    if !in_time {
+        let _gone_already = rustix::process::kill_process_group(leader, Signal::TERM);
+        let _then_it_is_killed = exited.recv_timeout(GRACE);
+    }
+    // Until it is waited for, its number is nobody else's: this reaches what it started and nobody more.
+    let _nobody_left = rustix::process::kill_process_group(leader, Signal::KILL);
+    let status = child.wait()?;
+    Ok(in_time.then_some(status))
+}
+
+/// Leaves the process as a zombie, so that its number stays its own.
+fn await_exit(leader: Pid) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(rustix::process::waitid(WaitId::Pid(leader), options), Ok(None) | Err(Errno::INTR)) {}
+}
+
+/// Bytes that git printed as a path.
+pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}

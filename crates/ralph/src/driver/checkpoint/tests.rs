@@ -1,0 +1,605 @@
+//! With real repositories: what is kept, what stays as it was, and every way it can go wrong.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::Instant;
+
+use super::*;
+use crate::tree::ChangeKind;
+
+struct Scene {
+    dir: tempfile::TempDir,
+}
+
+type Make = fn(&Scene);
+type Leave<'l> = Box<dyn Fn(&Scene) + 'l>;
+
+impl Scene {
+    /// An empty folder.
+    fn bare_folder() -> Self {
+        let dir = tempfile::Builder::new().prefix("ralph-checkpoint-").tempdir().expect("a folder");
+        for folder in ["project", "ours"] {
+            fs::create_dir(dir.path().join(folder)).expect("a folder");
+        }
+        Self { dir }
+    }
+
+    /// A repository without a commit.
+    fn unborn() -> Self {
+        let scene = Self::bare_folder();
+        scene.git(&["init", "-q", "-b", "main"]);
+        scene
+    }
+
+    /// A repository with one commit.
+    fn new() -> Self {
+        let scene = Self::unborn();
+        scene.write("a.txt", "one\n");
+        scene.write(".gitignore", "ignored\n");
+        scene.commit_all();
+        scene
+    }
+
+    fn commit_all(&self) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-qm", "work"]);
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("project")
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.dir.path().join("ours")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.root().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, text).expect("a file");
+    }
+
+    fn git(&self, words: &[&str]) -> String {
+        git_in(&self.root(), words)
+    }
+
+    fn checkpoints(&self) -> Checkpoints {
+        self.checkpoints_of("loop-1")
+    }
+
+    fn checkpoints_of(&self, loop_id: &str) -> Checkpoints {
+        let scratch = self.scratch().join(loop_id);
+        Checkpoints::new(&self.root(), &LoopId::new(loop_id), &scratch).expect("a repository")
+    }
+
+    /// The names in a checkpoint, sorted.
+    fn names(&self, commit: &str) -> String {
+        self.git(&["ls-tree", "-r", "--name-only", commit]).replace('\n', " ")
+    }
+
+    fn refs(&self) -> String {
+        self.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"])
+    }
+
+    /// All that a checkpoint must not change: what lies in `.git` but objects and our refs, and the files.
+    fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![self.root()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).expect("a folder").flatten() {
+                let path = entry.path();
+                let ours = [".git/objects", ".git/refs/ralph"].map(|part| self.root().join(part));
+                match entry.file_type().expect("a type") {
+                    _ if ours.contains(&path) => {}
+                    kind if kind.is_dir() => open.push(path),
+                    _ => drop(found.insert(path.clone(), fs::read(path).unwrap_or_default())),
+                }
+            }
+        }
+        found
+    }
+}
+
+fn git_in(folder: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "protocol.file.allow=always"])
+        .args(words)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .current_dir(folder)
+        .output()
+        .expect("git");
+    assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn kept(kept: Result<Kept, KeepError>) -> String {
+    let kept = kept.expect("kept");
+    assert_eq!(kept.lacks, None);
+    kept.commit
+}
+
+#[test]
+fn each_tree_is_kept_and_nothing_else_moves() {
+    let scene = Scene::new();
+    scene.write("staged.txt", "staged\n");
+    scene.git(&["add", "staged.txt"]);
+    let before = scene.untouched();
+    let mut checkpoints = scene.checkpoints();
+    let zero = kept(checkpoints.keep(0, "before", None));
+    assert_eq!(scene.untouched(), before);
+    assert_eq!(scene.names(&zero), ".gitignore a.txt staged.txt");
+    assert_eq!(scene.git(&["rev-parse", &format!("{zero}^")]), scene.git(&["rev-parse", "HEAD"]));
+
+    scene.write("a.txt", "two\n");
+    scene.write("new/b.txt", "new\n");
+    scene.write("ignored", "x");
+    fs::remove_file(scene.root().join("staged.txt")).expect("removed");
+    let before = scene.untouched();
+    let one = kept(checkpoints.keep(1, "iteration 1", None));
+    assert_eq!(scene.untouched(), before);
+    assert_eq!(scene.names(&one), ".gitignore a.txt new/b.txt");
+    assert_eq!(scene.git(&["show", &format!("{one}:a.txt")]), "two");
+    assert_eq!(scene.git(&["rev-parse", &format!("{one}^")]), zero);
+    assert_eq!(scene.git(&["log", "-1", "--format=%s %an", &one]), "iteration 1 ralph");
+    assert_eq!(scene.git(&["rev-parse", "refs/ralph/loop-1/1"]), one);
+    assert_eq!(scene.refs(), "refs/ralph/loop-1/0\nrefs/ralph/loop-1/1");
+}
+
+#[test]
+fn a_tree_that_did_not_change_is_the_same_commit() {
+    let scene = Scene::new();
+    let mut checkpoints = scene.checkpoints();
+    let zero = kept(checkpoints.keep(0, "before", None));
+    assert_eq!(kept(checkpoints.keep(1, "one", None)), zero);
+    // The same holds for whoever goes on after a kill, and for content that was only written again.
+    scene.write("a.txt", "one\n");
+    assert_eq!(kept(scene.checkpoints().keep(2, "two", None)), zero);
+    assert_eq!(scene.git(&["rev-parse", "refs/ralph/loop-1/2"]), zero);
+}
+
+/// A file that changes in the very tick in which the index is written looks the same to git, but for the index's own
+/// time: only an index that is younger than the file is believed.
+#[test]
+fn a_change_within_one_tick_of_the_clock_is_seen() {
+    let scene = Scene::new();
+    scene.git(&["config", "core.trustctime", "false"]);
+    let tick = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let stamp = |name: &str| {
+        let file = File::options().append(true).open(scene.root().join(name));
+        file.and_then(|file| file.set_modified(tick)).expect("stamped");
+    };
+    scene.write("a.txt", "two\n");
+    stamp("a.txt");
+    scene.git(&["add", "a.txt"]);
+    stamp(".git/index");
+    scene.write("a.txt", "six\n");
+    stamp("a.txt");
+    let zero = kept(scene.checkpoints().keep(0, "", None));
+    assert_eq!(scene.git(&["show", &format!("{zero}:a.txt")]), "six");
+}
+
+#[test]
+fn the_same_number_again_replaces_it() {
+    let scene = Scene::new();
+    let mut checkpoints = scene.checkpoints();
+    let zero = kept(checkpoints.keep(0, "", None));
+    scene.write("a.txt", "two\n");
+    kept(checkpoints.keep(1, "", None));
+    scene.write("a.txt", "three\n");
+    for mut owner in [checkpoints, scene.checkpoints()] {
+        let one = kept(owner.keep(1, "", None));
+        assert_eq!(scene.git(&["rev-parse", &format!("{one}^")]), zero);
+        assert_eq!(scene.git(&["show", "refs/ralph/loop-1/1:a.txt"]), "three");
+    }
+}
+
+/// What a repository can be like. Each keeps two trees.
+#[test]
+fn every_kind_of_repository_will_do() {
+    let kinds: [(&str, Make); 7] = [
+        ("detached", |scene| drop(scene.git(&["checkout", "-q", "--detach"]))),
+        ("nobody set a name", |scene| drop(scene.git(&["config", "user.useConfigOnly", "true"]))),
+        ("index.lock is held", |scene| scene.write(".git/index.lock", "")),
+        ("a split index", |scene| {
+            scene.git(&["update-index", "--split-index"]);
+        }),
+        ("HEAD.lock is held", |scene| scene.write(".git/HEAD.lock", "")),
+        ("a broken index", |scene| scene.write(".git/index", "rubbish")),
+        ("in the middle of a merge", |scene| {
+            scene.git(&["checkout", "-qb", "other"]);
+            scene.write("a.txt", "other\n");
+            scene.git(&["commit", "-qam", "other"]);
+            scene.git(&["checkout", "-q", "main"]);
+            scene.write("a.txt", "mine\n");
+            scene.git(&["commit", "-qam", "mine"]);
+            let merge = Command::new("git")
+                .args(["-c", "user.name=t", "-c", "user.email=t@t", "merge", "-q", "other"])
+                .current_dir(scene.root())
+                .output();
+            assert!(!merge.expect("git").status.success(), "a conflict");
+        }),
+    ];
+    for (kind, make) in kinds {
+        let scene = Scene::new();
+        make(&scene);
+        let mut checkpoints = scene.checkpoints();
+        let before = scene.untouched();
+        let zero = kept(checkpoints.keep(0, "", None));
+        assert_eq!(scene.untouched(), before, "{kind}");
+        scene.write("b.txt", "new\n");
+        let one = kept(checkpoints.keep(1, "", None));
+        assert_eq!(scene.git(&["diff", "--name-only", &zero, &one]), "b.txt", "{kind}");
+        assert_eq!(scene.names(&one), ".gitignore a.txt b.txt", "{kind}");
+    }
+}
+
+#[test]
+fn before_the_first_commit_the_first_checkpoint_has_no_parent() {
+    let scene = Scene::unborn();
+    let mut checkpoints = scene.checkpoints();
+    let zero = kept(checkpoints.keep(0, "", None));
+    assert_eq!(scene.names(&zero), "");
+    scene.write("a.txt", "one\n");
+    let one = kept(checkpoints.keep(1, "", None));
+    assert_eq!(scene.names(&one), "a.txt");
+    assert_eq!(scene.git(&["rev-list", "--count", &one]), "2");
+}
+
+#[test]
+fn a_linked_work_tree_and_a_submodule_are_repositories_too() {
+    let scene = Scene::new();
+    scene.git(&["worktree", "add", "-q", "../linked"]);
+    let library = Scene::new();
+    scene.git(&["submodule", "add", "-q", &library.root().to_string_lossy(), "sub"]);
+    scene.commit_all();
+    for place in ["linked", "project/sub"] {
+        let root = scene.dir.path().join(place);
+        let scratch = scene.scratch().join(place);
+        let mut checkpoints =
+            Checkpoints::new(&root, &LoopId::new("linked"), &scratch).expect("a repository");
+        kept(checkpoints.keep(0, "", None));
+        fs::write(root.join("b.txt"), "new\n").expect("a file");
+        let one = kept(checkpoints.keep(1, "", None));
+        assert_eq!(git_in(&root, &["diff", "--name-only", &format!("{one}^"), &one]), "b.txt", "{place}");
+        assert_eq!(git_in(&root, &["status", "--porcelain"]), "?? b.txt", "{place}");
+    }
+    // Of a submodule its commit is kept.
+    let mut checkpoints = scene.checkpoints();
+    let zero = kept(checkpoints.keep(0, "", None));
+    git_in(&scene.root().join("sub"), &["add", "-A"]);
+    git_in(&scene.root().join("sub"), &["commit", "-qm", "more"]);
+    let one = kept(checkpoints.keep(1, "", None));
+    assert_eq!(scene.git(&["diff", "--name-only", &zero, &one]), "sub");
+}
+
+/// A folder below the top: somebody's whole home may be the repository around it.
+#[test]
+fn only_what_lies_below_the_root_is_taken_in() {
+    let scene = Scene::new();
+    scene.write("part/x.txt", "one\n");
+    scene.commit_all();
+    let scratch = scene.scratch();
+    let mut checkpoints =
+        Checkpoints::new(&scene.root().join("part"), &LoopId::new("part"), &scratch).expect("a repository");
+    scene.write("outside.txt", "private\n");
+    scene.write("part/y.txt", "new\n");
+    let zero = kept(checkpoints.keep(0, "", None));
+    assert_eq!(scene.names(&zero), ".gitignore a.txt part/x.txt part/y.txt");
+}
+
+#[test]
+fn where_no_checkpoint_can_be_kept_it_is_said_why() {
+    let scene = Scene::bare_folder();
+    let why = |scene: &Scene| {
+        let new = Checkpoints::new(&scene.root(), &LoopId::new("x"), &scene.scratch());
+        new.expect_err("no repository").to_string()
+    };
+    assert_eq!(why(&scene), "this is no git repository");
+    scene.git(&["init", "-q", "--bare", "."]);
+    assert_eq!(why(&scene), "the git repository has no work tree");
+    let broken = Scene::new();
+    broken.write(".git/config", "[core\n");
+    assert!(
+        why(&broken).starts_with("the git repository cannot be used: fatal: bad config"),
+        "{}",
+        why(&broken)
+    );
+    let future = Scene::new();
+    future.git(&["config", "core.repositoryFormatVersion", "99"]);
+    assert!(why(&future).contains("cannot be used"), "{}", why(&future));
+}
+
+/// Whatever is configured to run at a commit writes a file; a hook that refuses would refuse.
+#[test]
+fn nothing_that_is_configured_is_run() {
+    let scene = Scene::new();
+    let trap = scene.dir.path().join("trap");
+    let mark = scene.dir.path().join("mark");
+    fs::write(&trap, format!("#!/bin/sh\necho $0 >> {}\nexit 1\n", mark.display())).expect("a trap");
+    fs::set_permissions(&trap, fs::Permissions::from_mode(0o755)).expect("executable");
+    let hooks = scene.dir.path().join("hooks");
+    fs::create_dir(&hooks).expect("a folder");
+    for hook in ["pre-commit", "post-commit", "commit-msg", "reference-transaction", "post-index-change"] {
+        fs::copy(&trap, hooks.join(hook)).expect("a hook");
+    }
+    let trap = trap.to_string_lossy().into_owned();
+    for (name, value) in [
+        ("core.hooksPath", &*hooks.to_string_lossy()),
+        ("commit.gpgSign", "true"),
+        ("gpg.program", &*trap),
+        ("core.fsmonitor", &*trap),
+        ("core.logAllRefUpdates", "always"),
+        ("core.editor", &*trap),
+        ("core.safecrlf", "true"),
+        ("core.autocrlf", "input"),
+        ("gc.auto", "1"),
+    ] {
+        scene.git(&["config", name, value]);
+    }
+    let mut checkpoints = scene.checkpoints();
+    kept(checkpoints.keep(0, "", None));
+    scene.write("dos.txt", "a\r\nb\r\n");
+    kept(checkpoints.keep(1, "", None));
+    checkpoints.prune(1).expect("pruned");
+    assert_eq!(fs::read_to_string(&mark).unwrap_or_default(), "");
+    assert!(!scene.root().join(".git/logs/refs/ralph").exists(), "a reflog");
+}
+
+#[test]
+fn what_cannot_be_taken_in_is_told_and_the_rest_is_kept() {
+    let scene = Scene::new();
+    let mut checkpoints = scene.checkpoints();
+    git_in(&scene.root(), &["init", "-q", "embedded"]);
+    scene.write("zzz.txt", "new\n");
+    let zero = checkpoints.keep(0, "", None).expect("kept");
+    assert_eq!(scene.names(&zero.commit), ".gitignore a.txt zzz.txt");
+    assert!(zero.lacks.is_some_and(|lacks| lacks.contains("embedded")), "it is named");
+}
+
+#[test]
+fn a_filter_runs_as_for_git_add_and_one_that_hangs_is_ended() {
+    let scene = Scene::new();
+    scene.write(".gitattributes", "*.up filter=up\n*.slow filter=slow\n");
+    scene.git(&["config", "filter.up.clean", "tr a-z A-Z"]);
+    let mark = scene.dir.path().join("pid");
+    scene.git(&["config", "filter.slow.clean", &format!("echo $$ >> {}; sleep 100", mark.display())]);
+    scene.write("x.up", "abc\n");
+    let mut checkpoints = scene.checkpoints();
+    let zero = kept(checkpoints.keep(0, "", None));
+    assert_eq!(scene.git(&["show", &format!("{zero}:x.up")]), "ABC");
+    scene.write("x.slow", "abc\n");
+    checkpoints.patience =
+        Patience { at_ease: Duration::from_millis(300), with_care: Duration::from_millis(500) };
+    let error = checkpoints.keep(1, "", None).expect_err("it hangs").to_string();
+    assert_eq!(error, "git add took longer than 500ms and was ended");
+    assert_eq!(checkpoints.pace, Pace::NotAtAll);
+    let pids = fs::read_to_string(&mark).expect("it ran");
+    assert_eq!(pids.lines().count(), 2, "once at ease, once with care");
+    let gone = || pids.lines().all(|pid| !crate::proc::is_alive(pid.parse().expect("a number")));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !gone() {
+        assert!(Instant::now() < deadline, "the filter runs on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn with_care_huge_files_are_left_out_and_told() {
+    let scene = Scene::new();
+    scene.write("small.txt", "x");
+    // A file of nothing but a size: no byte of it may be read.
+    for name in ["huge [1].bin", "huge2.bin"] {
+        File::create(scene.root().join(name)).and_then(|file| file.set_len(HUGE + 1)).expect("a file");
+    }
+    let mut checkpoints = scene.checkpoints();
+    checkpoints.pace = Pace::WithCare;
+    let zero = checkpoints.keep(0, "", None).expect("kept");
+    assert_eq!(zero.lacks.as_deref(), Some("over 100 MB: huge [1].bin and 1 more"));
+    assert_eq!(scene.names(&zero.commit), ".gitignore a.txt small.txt");
+    for number in 0..11 {
+        let file = File::create(scene.root().join(format!("big{number}")));
+        file.and_then(|file| file.set_len(HUGE)).expect("a file");
+    }
+    let error = checkpoints.keep(1, "", None).expect_err("too much").to_string();
+    assert!(error.contains("1100 MB in 13 new or changed files"), "{error}");
+    checkpoints.pace = Pace::NotAtAll;
+    assert!(matches!(checkpoints.keep(1, "", None), Err(KeepError::GivenUp)));
+}
+
+/// What the fingerprint says about a change is enough, and where it is wrong git still keeps a whole tree.
+#[test]
+fn who_knows_what_changed_spares_git_the_search() {
+    let change = |path: &str| Change { path: path.into(), kind: ChangeKind::Modified };
+    let scene = Scene::new();
+    let mut checkpoints = scene.checkpoints();
+    scene.write("gone.txt", "x");
+    let zero = kept(checkpoints.keep(0, "", Some(&[])));
+    assert_eq!(
+        scene.names(&zero),
+        ".gitignore a.txt gone.txt",
+        "nobody kept the one before: it is not heard"
+    );
+    assert_eq!(kept(checkpoints.keep(1, "", Some(&[]))), zero);
+
+    scene.write("a.txt", "two\n");
+    scene.write("unsaid.txt", "new\n");
+    scene.write("odd/[x]* :(name).txt", "new\n");
+    fs::remove_file(scene.root().join("gone.txt")).expect("removed");
+    let said = ["a.txt", "gone.txt", "odd/[x]* :(name).txt"].map(change);
+    let two = kept(checkpoints.keep(2, "", Some(&said)));
+    assert_eq!(scene.names(&two), ".gitignore a.txt odd/[x]* :(name).txt");
+    assert_eq!(scene.git(&["show", &format!("{two}:a.txt")]), "two");
+
+    scene.write("a.txt", "three\n");
+    let three = kept(checkpoints.keep(3, "", Some(&[change("never/was.txt")])));
+    assert_eq!(scene.git(&["show", &format!("{three}:a.txt")]), "three", "then everything is looked at");
+    assert!(scene.names(&three).contains("unsaid.txt"));
+
+    scene.write("a.txt", "four\n");
+    let file = File::create(scene.root().join("huge.bin"));
+    file.and_then(|file| file.set_len(HUGE + 1)).expect("a file");
+    let four = checkpoints.keep(4, "", Some(&[change("huge.bin"), change("a.txt")])).expect("kept");
+    assert_eq!(four.lacks.as_deref(), Some("over 100 MB: huge.bin"));
+    assert_eq!(scene.git(&["diff", "--name-only", &three, &four.commit]), "a.txt");
+    let only_huge = checkpoints.keep(5, "", Some(&[change("huge.bin")])).expect("kept");
+    assert_eq!(only_huge.commit, four.commit);
+}
+
+/// Everything a killed git or driver can leave behind.
+#[test]
+fn the_next_one_works_whatever_was_killed() {
+    let scene = Scene::new();
+    kept(scene.checkpoints().keep(0, "", None));
+    let index = scene.scratch().join("loop-1/checkpoint-index");
+    let leave: [(&str, Leave<'_>); 5] = [
+        (
+            "a lock beside the index",
+            Box::new(|_| fs::write(with_suffix(&index, ".lock"), "").expect("a lock")),
+        ),
+        (
+            "half an index",
+            Box::new(|_| {
+                let whole = fs::read(&index).expect("an index");
+                fs::write(&index, &whole[..whole.len() / 2]).expect("half");
+            }),
+        ),
+        ("an empty index", Box::new(|_| fs::write(&index, "").expect("an index"))),
+        (
+            "an index whose objects were lost",
+            Box::new(|scene| {
+                scene.write("lost.txt", "lost\n");
+                let blob = scene.git(&["hash-object", "lost.txt"]);
+                let mut add = Command::new("git");
+                add.args(["add", "-A"]).env("GIT_INDEX_FILE", &index).current_dir(scene.root());
+                assert!(add.status().expect("git").success());
+                let file = scene.root().join(".git/objects").join(&blob[..2]).join(&blob[2..]);
+                fs::remove_file(file).expect("the object");
+            }),
+        ),
+        ("a lock beside the ref", Box::new(|scene| scene.write(".git/refs/ralph/loop-1/5.lock", ""))),
+    ];
+    for (number, (what, leave)) in (1..).zip(leave) {
+        scene.write("a.txt", what);
+        leave(&scene);
+        let commit = kept(scene.checkpoints().keep(number, what, None));
+        assert_eq!(scene.git(&["show", &format!("{commit}:a.txt")]), what);
+        let parent = scene.git(&["rev-parse", &format!("{commit}^")]);
+        assert_eq!(parent, scene.git(&["rev-parse", &format!("refs/ralph/loop-1/{}", number - 1)]), "{what}");
+        scene.git(&["fsck", "--strict"]);
+    }
+}
+
+#[test]
+fn an_object_store_that_cannot_be_written_is_an_error_and_later_it_works() {
+    if rustix::process::getuid().is_root() {
+        // Nobody is refused anything: another thing that is no folder must do.
+        let scene = Scene::new();
+        let mut checkpoints = scene.checkpoints();
+        kept(checkpoints.keep(0, "", None));
+        let refs = scene.root().join(".git/refs/ralph/loop-1");
+        fs::remove_dir_all(&refs).expect("removed");
+        fs::write(&refs, "in the way").expect("a file");
+        assert!(checkpoints.keep(1, "", None).is_err());
+        fs::remove_file(&refs).expect("removed");
+        kept(checkpoints.keep(1, "", None));
+        return;
+    }
+    let scene = Scene::new();
+    let objects = scene.root().join(".git/objects");
+    let mut checkpoints = scene.checkpoints();
+    scene.write("a.txt", "two\n");
+    fs::set_permissions(&objects, fs::Permissions::from_mode(0o500)).expect("read only");
+    assert!(checkpoints.keep(0, "", None).is_err());
+    fs::set_permissions(&objects, fs::Permissions::from_mode(0o700)).expect("as before");
+    kept(checkpoints.keep(0, "", None));
+}
+
+#[test]
+fn the_newest_loops_stay_and_what_is_not_ours_stays() {
+    let scene = Scene::new();
+    for number in 0..6 {
+        let mut commit = Command::new("git");
+        commit.args([
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@t",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "x",
+        ]);
+        commit
+            .env("GIT_COMMITTER_DATE", format!("{} +0000", 1_700_000_000 + number))
+            .current_dir(scene.root());
+        assert!(commit.status().expect("git").success());
+        scene.git(&["update-ref", &format!("refs/ralph/old-{number}/0"), "HEAD"]);
+        scene.git(&["update-ref", &format!("refs/ralph/old-{number}/1"), "HEAD"]);
+    }
+    for name in ["refs/ralph/rescue/some/thing", "refs/ralph/named", "refs/ralph/old-0/name", "refs/tags/v1"]
+    {
+        scene.git(&["update-ref", name, "HEAD"]);
+    }
+    let mut checkpoints = scene.checkpoints_of("old-1");
+    kept(checkpoints.keep(0, "", None));
+    let head = scene.git(&["rev-parse", "HEAD"]);
+    checkpoints.prune(3).expect("pruned");
+    let mut expected = String::new();
+    for name in ["named", "old-0/name", "old-1/0", "old-1/1", "old-4/0", "old-4/1", "old-5/0", "old-5/1"] {
+        writeln!(expected, "refs/ralph/{name}").expect("text");
+    }
+    assert_eq!(scene.refs(), format!("{expected}refs/ralph/rescue/some/thing"));
+    assert_eq!(scene.git(&["rev-parse", "HEAD", "v1"]), format!("{head}\n{head}"));
+}
+
+#[test]
+fn any_loop_id_makes_a_ref() {
+    let scene = Scene::new();
+    for id in
+        ["fix-the-tests-1a2b3c", "a b", "../../heads/main", "x..y", "-x", "@{", "a.lock", "", "ü", "a/0"]
+    {
+        let folder = folder_of(&LoopId::new(id));
+        scene.git(&["check-ref-format", &format!("{folder}0")]);
+        assert!(folder.starts_with(OURS) && folder.matches('/').count() == 3, "{id}: {folder}");
+        assert_eq!(numbered(&format!("{folder}12")), Some((&*folder, 12)), "{id}");
+    }
+    assert_ne!(folder_of(&LoopId::new("a b")), folder_of(&LoopId::new("a_b")));
+}
+
+#[test]
+fn variables_of_another_call_of_git_do_not_count() {
+    let table = [
+        ("GIT_DIR", false),
+        ("GIT_WORK_TREE", false),
+        ("GIT_INDEX_FILE", false),
+        ("GIT_OBJECT_DIRECTORY", false),
+        ("GIT_NAMESPACE", false),
+        ("GIT_LITERAL_PATHSPECS", false),
+        ("GIT_TRACE", false),
+        ("GIT_CONFIG_GLOBAL", true),
+        ("GIT_CONFIG_COUNT", true),
+        ("GIT_EXEC_PATH", true),
+        ("GITHUB_TOKEN", true),
+        ("PATH", true),
+    ];
+    for (name, stays) in table {
+        assert_eq!(git::may_stay(name.as_ref()), stays, "{name}");
+    }
+}
+
+/// Only root can give a folder away; others see the same refusal only where somebody did it for them.
+#[test]
+fn a_repository_of_somebody_else_is_refused_as_git_refuses_it() {
+    let scene = Scene::new();
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    for path in [scene.root(), scene.root().join(".git")] {
+        std::os::unix::fs::chown(path, Some(12345), Some(12345)).expect("given away");
+    }
+    let error = Checkpoints::new(&scene.root(), &LoopId::new("x"), &scene.scratch());
+    let why = error.expect_err("refused").to_string();
+    assert!(why.contains("dubious ownership"), "{why}");
+}

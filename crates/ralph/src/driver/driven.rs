@@ -1,0 +1,74 @@
+//! Loops of the driver as everybody else sees them: which there are, and whether this very process is inside of one.
+
+use std::io;
+
+use ralph_core::id::LoopId;
+use ralph_core::ledger::event::Subject;
+use ralph_core::life::{Happening, happen};
+use ralph_core::state::{State, Status};
+
+use super::lease;
+use crate::home::{Home, RepoHome};
+use crate::repo::Repo;
+use crate::{env, ledger, loops, proc};
+
+/// A loop of the driver that is not over.
+#[derive(Clone, Debug)]
+pub(crate) struct DrivenLoop {
+    pub(crate) id: LoopId,
+    pub(crate) state: State,
+}
+
+impl DrivenLoop {
+    /// Every one of a repo, the one last active first.
+    pub(crate) fn open_in(repo_home: &RepoHome) -> io::Result<Vec<Self>> {
+        let mut open = Vec::new();
+        for id in repo_home.loops() {
+            open.extend(Self::at(repo_home, id)?.filter(Self::is_open));
+        }
+        Ok(open)
+    }
+
+    /// The one last active, over or not.
+    pub(crate) fn last_in(repo_home: &RepoHome) -> io::Result<Option<Self>> {
+        let mut all = repo_home.loops().into_iter().map(|id| Self::at(repo_home, id));
+        all.find_map(Result::transpose).transpose()
+    }
+
+    /// None where the loop is not the driver's.
+    pub(crate) fn at(repo_home: &RepoHome, id: LoopId) -> io::Result<Option<Self>> {
+        let state = ledger::state(&repo_home.loop_dir(&id))?;
+        Ok((state.subject == Some(Subject::Driver)).then_some(Self { id, state }))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state.status, Status::Running | Status::Paused)
+    }
+
+    /// A person pauses or cancels it; whoever drives it hears of it within moments. Whether it made a difference is told.
+    pub(crate) fn happen(&self, repo_home: &RepoHome, happening: &Happening) -> io::Result<bool> {
+        Ok(loops::append(repo_home, &repo_home.loop_dir(&self.id), |state| happen(state, happening))?.1)
+    }
+
+    /// The process that drives it now.
+    pub(crate) fn driven_by(&self) -> Option<i32> {
+        self.state.drive.owner.as_ref().filter(|owner| lease::is_held(owner)).map(|owner| owner.process)
+    }
+}
+
+/// How everything that comes out of a loop's agent is marked.
+pub(super) fn mark(repo: &Repo, id: &LoopId) -> String {
+    format!("{}/{id}", repo.id())
+}
+
+/// Whether we are inside of a driver's run: its mark alone proves nothing, the driver itself must be above us. The verdict
+/// is then its own, and nobody else's.
+pub(crate) fn are_we_driven(home: &Home) -> bool {
+    let Some(mark) = env::driven_loop() else { return false };
+    let is_name = |part: &str| !part.is_empty() && !part.contains(['/', '.']);
+    let Some((repo, id)) = mark.split_once('/').filter(|(repo, id)| is_name(repo) && is_name(id)) else {
+        return false;
+    };
+    let found = DrivenLoop::at(&home.repo(repo), LoopId::new(id)).ok().flatten();
+    found.and_then(|found| found.driven_by()).is_some_and(proc::is_ancestor)
+}

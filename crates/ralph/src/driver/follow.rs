@@ -1,0 +1,124 @@
+//! Everybody who follows a driven loop: its log always, and one of a live view, plain lines, JSON lines, or next to nothing.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+
+use super::json;
+use super::lines::Lines;
+use super::log::Log;
+use super::news::{Follow, News};
+use super::outbox::{Outbox, Weight};
+use super::plan::Plan;
+use super::view::View;
+use crate::home::Home;
+use crate::signals::Signals;
+use crate::ui::inline::Terminal;
+use crate::{clock, env, ui};
+
+/// What the person asked to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// A live view where a person looks, plain lines elsewhere.
+    People,
+    /// `--quiet`: how it ended.
+    Quiet,
+    /// `--json`: one object a line on stdout.
+    Json,
+}
+
+pub(crate) struct Following {
+    log: Option<Log>,
+    shown: Shown,
+}
+
+enum Shown {
+    View(View),
+    Lines { lines: Lines, to: Outbox },
+    Json { to: Outbox, signals: Signals },
+    Quiet(Lines),
+}
+
+/// `root`: the repo, whose task list the view looks at while the agent works.
+pub(crate) fn new(output: Output, plan: &Plan, home: &Home, root: &Path, signals: &Signals) -> Following {
+    let zone = clock::zone();
+    let lines = Lines::new(plan, zone.clone());
+    let mut shown = Shown::new(output, plan, root, signals, lines.clone());
+    let log = open_log(plan, home, lines, &zone, &mut shown);
+    Following { log, shown }
+}
+
+fn open_log(plan: &Plan, home: &Home, lines: Lines, zone: &TimeZone, shown: &mut Shown) -> Option<Log> {
+    let dir = home.logs_dir();
+    match Log::open(&dir, &plan.loop_id, lines, clock::now(), zone) {
+        Ok(log) => Some(log),
+        Err(error) => {
+            shown.note(format!("there is no log of this loop: {}: {error}", dir.display()));
+            None
+        }
+    }
+}
+
+impl Follow for Following {
+    fn hear(&mut self, news: &News<'_>) {
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.hear(news, clock::now())
+        {
+            self.shown.note(format!("the log of this loop ends here: {error}"));
+            self.log = None;
+        }
+        self.shown.hear(news);
+    }
+}
+
+impl Shown {
+    fn new(output: Output, plan: &Plan, root: &Path, signals: &Signals, lines: Lines) -> Self {
+        match output {
+            Output::Quiet => Self::Quiet(lines),
+            Output::Json => {
+                Self::Json { to: Outbox::new(io::stdout(), json::left_out), signals: signals.clone() }
+            }
+            Output::People if io::stderr().is_terminal() && !env::is_dumb_terminal() => {
+                // Where stdout is the same terminal, the summary comes there.
+                let says_end = !io::stdout().is_terminal();
+                Self::View(View::start(plan, root, signals, lines, Terminal::stderr(), says_end))
+            }
+            Output::People => Self::Lines {
+                lines,
+                to: Outbox::new(io::stderr(), |count| {
+                    format!("  ({count} lines were left out: nobody read them)")
+                }),
+            },
+        }
+    }
+
+    fn hear(&mut self, news: &News<'_>) {
+        let weight = if matches!(news, News::Agent(_)) { Weight::Light } else { Weight::Heavy };
+        match self {
+            Self::View(view) => view.hear(news),
+            Self::Lines { lines, to } => {
+                for line in lines.of(news) {
+                    to.put(line, weight);
+                }
+            }
+            Self::Json { to, signals } => {
+                to.put(json::line(news, clock::now(), signals.caught()), weight);
+            }
+            Self::Quiet(lines) => {
+                if let News::Ends { state, .. } = news {
+                    ui::remark(lines.end(state));
+                }
+            }
+        }
+    }
+
+    /// Something went wrong with following itself. It is said once, where it does not get in the way.
+    fn note(&mut self, line: String) {
+        match self {
+            Self::View(view) => view.note(&line),
+            Self::Lines { to, .. } => to.put(line, Weight::Heavy),
+            Self::Json { .. } | Self::Quiet(_) => ui::remark(line),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Where the checkout stands: its branch and its commit, read from git's own files. No process is worth what this costs.
+
+use std::path::{Path, PathBuf};
+
+use crate::files;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// None where it is detached.
+    pub(super) branch: Option<String>,
+    /// None before the first commit, and where it cannot be told.
+    pub(super) commit: Option<String>,
+}
+
+impl Head {
+    /// Nothing is known where there is no repo.
+    pub(super) fn of(root: &Path) -> Self {
+        root.ancestors().find_map(git_dir).and_then(|dir| read(&dir)).unwrap_or_default()
+    }
+
+    /// The branch that this is on, where it is another one than before.
+    pub(super) fn switched_from(&self, before: &Self) -> Option<String> {
+        let name = |head: &Self| head.branch.clone().unwrap_or_else(|| "a detached HEAD".into());
+        (self.branch != before.branch).then(|| name(self))
+    }
+}
+
+fn git_dir(folder: &Path) -> Option<PathBuf> {
+    let dot_git = folder.join(".git");
+    if dot_git.is_dir() {
+        return Some(dot_git);
+    }
+    let pointer = text(&dot_git)?;
+    Some(folder.join(pointer.strip_prefix("gitdir:")?.trim()))
+}
+
+fn read(dir: &Path) -> Option<Head> {
+    let head = text(&dir.join("HEAD"))?;
+    let Some(reference) = head.strip_prefix("ref:").map(str::trim) else {
+        return Some(Head { branch: None, commit: Some(head.trim().to_owned()) });
+    };
+    // A linked work tree has its own HEAD and shares everything else.
+    let shared =
+        text(&dir.join("commondir")).map_or_else(|| dir.to_owned(), |common| dir.join(common.trim()));
+    let loose = text(&shared.join(reference)).map(|commit| commit.trim().to_owned());
+    let commit = loose.or_else(|| packed(&shared, reference));
+    let branch = reference.strip_prefix("refs/heads/").unwrap_or(reference);
+    Some(Head { branch: Some(branch.to_owned()), commit })
+}
+
+fn packed(dir: &Path, reference: &str) -> Option<String> {
+    let packed = text(&dir.join("packed-refs"))?;
+    let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(_, name)| *name == reference).map(|(commit, _)| commit.to_owned())
+}
+
+fn text(path: &Path) -> Option<String> {
+    String::from_utf8(files::read_foreign(path).ok()??).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(dir: &Path, arguments: &[&str]) -> String {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.invalid"];
+        let output =
+            Command::new("git").args(identity).args(arguments).current_dir(dir).output().expect("git");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    #[test]
+    fn it_says_what_git_says() {
+        let dir = tempfile::tempdir().expect("a folder");
+        assert_eq!(Head::of(dir.path()), Head::default());
+        git(dir.path(), &["init", "-q", "-b", "main"]);
+        assert_eq!(Head::of(dir.path()), Head { branch: Some("main".into()), commit: None });
+        git(dir.path(), &["commit", "-q", "--allow-empty", "-m", "one"]);
+        let commit = Some(git(dir.path(), &["rev-parse", "HEAD"]));
+        let on_main = Head { branch: Some("main".into()), commit: commit.clone() };
+        assert_eq!(Head::of(dir.path()), on_main);
+        git(dir.path(), &["pack-refs", "--all"]);
+        assert_eq!(Head::of(dir.path()), on_main, "packed");
+        git(dir.path(), &["worktree", "add", "-q", "-b", "feature/x", "linked"]);
+        let linked = Head::of(&dir.path().join("linked"));
+        assert_eq!(linked, Head { branch: Some("feature/x".into()), commit: commit.clone() });
+        assert_eq!(linked.switched_from(&on_main).as_deref(), Some("feature/x"));
+        git(dir.path(), &["checkout", "-q", "--detach"]);
+        let detached = Head::of(dir.path());
+        assert_eq!(detached, Head { branch: None, commit });
+        assert_eq!(detached.switched_from(&on_main).as_deref(), Some("a detached HEAD"));
+        assert_eq!(on_main.switched_from(&on_main), None);
+    }
+}

@@ -1,0 +1,114 @@
+use super::*;
+use crate::driver::sample;
+use ralph_core::ledger::event::{Event, PauseCause};
+use ralph_core::verdict::{LimitHit, Reason, Trouble, Verdict};
+
+fn told() -> Vec<Value> {
+    let mut told = Vec::new();
+    sample::story(&mut |news| {
+        let line = line(news, sample::at(0), None);
+        assert!(!line.contains('\n'), "{line}");
+        assert!(line.starts_with("{\"event\":\""), "{line}");
+        told.push(serde_json::from_str(&line).expect("JSON"));
+    });
+    told
+}
+
+fn last(state: &State, signal: Option<i32>) -> Value {
+    let plan = sample::plan();
+    serde_json::from_str(&line(&News::Ends { plan: &plan, state }, sample::at(0), signal)).expect("JSON")
+}
+
+#[test]
+fn every_piece_of_news_is_an_object_with_a_name_and_a_time() {
+    let told = told();
+    let mut names: Vec<&str> = told.iter().map(|line| line["event"].as_str().expect("a name")).collect();
+    names.dedup();
+    let wanted = "begins iteration_began agent_session agent_used_tool agent_denied agent_said agent_unknown agent_result \
+                  agent_ended gate_started gate_ended gate_finished gate_started gate_ended gate_finished tree_changed \
+                  judged strategy_changed waits iteration_began agent_ended gate_started gate_ended gate_finished \
+                  gate_started gate_ended gate_finished gate_started gate_ended gate_finished judged trouble ends";
+    assert_eq!(names.join(" "), wanted);
+    assert!(told.iter().all(|line| line["at"] == "2026-01-02T03:04:05Z"));
+}
+
+#[test]
+fn numbers_are_numbers() {
+    let told = told();
+    let first = |event: &str| told.iter().find(|line| line["event"] == event).expect(event);
+    let begins = first("begins");
+    assert_eq!((&begins["max_iterations"], &begins["max_cost_usd"]), (&json!(15), &json!(5.0)));
+    assert_eq!(begins["max_seconds"], Value::Null);
+    assert_eq!(first("iteration_began")["approach"], "go_on");
+    let ended = first("agent_ended");
+    assert_eq!(
+        (&ended["how"], &ended["seconds"], &ended["cost_usd"]),
+        (&json!("finished"), &json!(130.0), &json!(0.12))
+    );
+    assert_eq!(ended["denied"][0]["rule"], "Bash(curl:*)");
+    let failed = told.iter().find(|line| line["outcome"] == "failed").expect("a failing gate");
+    assert_eq!(
+        (&failed["gate"], &failed["exit_code"], &failed["seconds"]),
+        (&json!("test"), &json!(101), &json!(3.1))
+    );
+    let judged = first("judged");
+    assert_eq!(
+        (&judged["verdict"], &judged["code"], &judged["failing"]),
+        (&json!("held"), &json!("gates_failed"), &json!(["test"]))
+    );
+    assert_eq!(first("waits")["until"], "2026-01-02T07:04:05Z");
+}
+
+#[test]
+fn the_end_says_how_it_ended_and_with_which_exit_code() {
+    let fails = sample::test_fails;
+    let most = Some(LimitHit::Attempts { most: 2 });
+    let cost = Some(LimitHit::Cost { most: Micros::new(1) });
+    let interrupted = sample::paused(PauseCause::Interrupted);
+    let denied = sample::paused(PauseCause::Denied { rule: "x".into() });
+    let table = [
+        (
+            sample::ended(Verdict::Verified, Reason::AllGatesPassed, None),
+            Some(15),
+            "verified",
+            "all_gates_passed",
+            0,
+        ),
+        (sample::ended(Verdict::Released, fails(), most), None, "released", "gates_failed", 1),
+        (sample::ended(Verdict::Failed, fails(), cost), None, "failed", "gates_failed", 1),
+        (sample::ended(Verdict::Stuck, fails(), None), None, "stuck", "gates_failed", 4),
+        (
+            sample::ended(Verdict::Tampered, Reason::DefinitionChanged, None),
+            None,
+            "tampered",
+            "definition_changed",
+            5,
+        ),
+        (interrupted.clone(), Some(2), "paused", "gates_failed", 130),
+        (interrupted.clone(), Some(15), "paused", "gates_failed", 143),
+        (interrupted, None, "paused", "gates_failed", 3),
+        (denied, None, "paused", "gates_failed", 3),
+        (sample::held(), Some(15), "open", "gates_failed", 143),
+    ];
+    for (state, signal, verdict, code, exit_code) in table {
+        let line = last(&state, signal);
+        assert_eq!((&line["verdict"], &line["code"]), (&json!(verdict), &json!(code)), "{line}");
+        assert_eq!(line["exit_code"], exit_code, "{line}");
+        assert_eq!(line["verified"], verdict == "verified");
+    }
+    let line = last(&sample::ended(Verdict::Released, fails(), most), None);
+    assert_eq!(line["limit"], "max_iterations_reached");
+    assert_eq!(
+        (&line["iterations"], &line["cost_usd"], &line["seconds"]),
+        (&json!(2), &json!(0.2), &json!(360.0))
+    );
+}
+
+#[test]
+fn a_judgement_that_could_not_be_made_is_none() {
+    let mut state = sample::held();
+    let trouble = Trouble::Busy { why: "busy".into() };
+    state.apply(sample::at(300), &Event::CannotTell { trouble, in_a_row: 1, verdict: Verdict::Held });
+    let line = judged(2, &state);
+    assert_eq!((&line["verdict"], &line["why"]), (&json!("cannot_tell"), &json!("busy")));
+}

@@ -1,0 +1,156 @@
+//! What is going to be done, as a person can read it before anything runs (`--dry-run` prints just this).
+
+use ralph_core::agent_profile::{Profile, Value};
+use ralph_core::budget::{Attempts, Limits, Sourced};
+use ralph_core::drive::{Memory, Wishes};
+use ralph_core::duration;
+use ralph_core::gate::Gate;
+use ralph_core::goal::Goal;
+use ralph_core::id::LoopId;
+
+use super::lines::{counted, one_line};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) loop_id: LoopId,
+    pub(crate) goal: Goal,
+    pub(crate) profile: Profile,
+    pub(crate) wishes: Wishes,
+    pub(crate) limits: Limits,
+    pub(crate) gates: Vec<Gate>,
+    /// More that the agent may do, from the person's own config.
+    pub(crate) allow: Vec<String>,
+}
+
+impl Plan {
+    /// The gates that hold the loop.
+    pub(crate) fn required_gates(&self) -> usize {
+        self.gates.iter().filter(|gate| !gate.advisory).count()
+    }
+
+    /// Every line of it: the task, who works on it and what it may do, what decides, and when it ends anyway.
+    pub(crate) fn show(&self) -> Vec<String> {
+        let mut sheet = Sheet::default();
+        sheet.put("task", one_line(&self.goal.task, 400));
+        sheet.put("loop", self.loop_id.to_string());
+        self.show_agent(&mut sheet);
+        self.show_checks(&mut sheet);
+        self.show_limits(&mut sheet);
+        sheet.put("context", self.context());
+        sheet.put("keeps", self.checkpoints());
+        sheet.lines
+    }
+
+    fn show_agent(&self, sheet: &mut Sheet) {
+        let Profile { name, program, may, note, environment, .. } = &self.profile;
+        let model = self.wishes.model.as_ref().map(|model| format!(", model {}", one_line(model, 80)));
+        let name = one_line(name, 200);
+        let program = one_line(program, 200);
+        let runs = if name == program { String::new() } else { format!(" (runs `{program}`)") };
+        sheet.put("agent", format!("{name}{runs}{}", model.unwrap_or_default()));
+        sheet.more(environment.iter().map(|(variable, value)| match value {
+            Value::Literal(text) => format!("with {variable}={}", one_line(text, 200)),
+            Value::From(other) => format!("with {variable} from {other}"),
+            Value::Unset => format!("without {variable}"),
+        }));
+        sheet.put("it may", one_line(may, 300));
+        sheet.more(self.allow.iter().map(|rule| format!("{} (your config)", one_line(rule, 250))));
+        if let Some(note) = note {
+            sheet.put("note", one_line(note, 300));
+        }
+    }
+
+    fn show_checks(&self, sheet: &mut Sheet) {
+        let width =
+            self.gates.iter().map(|gate| gate.name.as_str().chars().count()).max().unwrap_or(0).min(24);
+        let gates = self.gates.iter().map(|gate| {
+            let (name, run) = (one_line(gate.name.as_str(), 60), one_line(&gate.run, 200));
+            let advisory = if gate.advisory { "  (advisory: it holds nobody)" } else { "" };
+            // A gate without a name of its own is called by its command.
+            if name == run { format!("{run}{advisory}") } else { format!("{name:width$}  {run}{advisory}") }
+        });
+        sheet.list("gates", gates, "none: nothing can be verified");
+        if let Some(list) = &self.goal.list {
+            sheet.put("tasks", format!("every box of {}", one_line(&list.file, 200)));
+        }
+        if let Some(promise) = &self.goal.promise {
+            sheet.put("promise", format!("the agent states: {}", one_line(promise, 200)));
+        }
+    }
+
+    fn show_limits(&self, sheet: &mut Sheet) {
+        let Limits { attempts, clock, cost, no_progress, errors, .. } = &self.limits;
+        let iterations = match attempts.value {
+            Attempts::AtMost(most) => counted(most as usize, "iteration"),
+            Attempts::Unlimited => "no limit of iterations".into(),
+        };
+        let mut limits = vec![with_origin(&iterations, attempts)];
+        limits.push(match clock.value {
+            Some(most) => with_origin(&format!("{} in all", duration::show(most)), clock),
+            None => with_origin("no clock", clock),
+        });
+        limits.push(match cost.value {
+            Some(most) => with_origin(&most.to_string(), cost),
+            None => with_origin("no limit of cost", cost),
+        });
+        if let Some(equal) = no_progress.value {
+            limits.push(with_origin(&format!("{equal} iterations without progress"), no_progress));
+        }
+        limits.push(with_origin(&format!("{} in a row", counted(errors.value as usize, "error")), errors));
+        let Wishes { longest_run, longest_silence, .. } = &self.wishes;
+        limits.push(format!(
+            "one run of the agent: at most {}, silent for at most {}",
+            duration::show(*longest_run),
+            duration::show(*longest_silence)
+        ));
+        sheet.list("ends at", limits.into_iter(), "nothing");
+    }
+
+    fn context(&self) -> String {
+        match self.wishes.memory {
+            Memory::Fresh => "fresh in every iteration".into(),
+            Memory::Continue if self.profile.resume.is_some() => {
+                "the agent's session is gone on with in every iteration".into()
+            }
+            Memory::Continue => "fresh in every iteration: this client cannot go on with a session".into(),
+        }
+    }
+
+    fn checkpoints(&self) -> String {
+        if self.wishes.checkpoints {
+            "the tree of every iteration; `ralph diff N` shows one".into()
+        } else {
+            "no checkpoints".into()
+        }
+    }
+}
+
+fn with_origin<T>(text: &str, sourced: &Sourced<T>) -> String {
+    format!("{text} ({})", sourced.origin)
+}
+
+/// Lines under headings that stand in a column of their own.
+#[derive(Default)]
+struct Sheet {
+    lines: Vec<String>,
+}
+
+impl Sheet {
+    fn put(&mut self, heading: &str, text: String) {
+        self.lines.push(format!("{heading:9} {text}").trim_end().to_owned());
+    }
+
+    fn more(&mut self, texts: impl Iterator<Item = String>) {
+        for text in texts {
+            self.put("", text);
+        }
+    }
+
+    fn list(&mut self, heading: &str, mut texts: impl Iterator<Item = String>, none: &str) {
+        self.put(heading, texts.next().unwrap_or_else(|| none.to_owned()));
+        self.more(texts);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! A driven loop as an example for tests: a plan, and everything that happens until it is verified.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use ralph_core::agent_profile;
+use ralph_core::budget::{Attempts, Budget, Limits, Origin};
+use ralph_core::drive::{Memory, Wishes};
+use ralph_core::driver_prompt::Approach;
+use ralph_core::gate::{Gate, GateReport, Order, Outcome};
+use ralph_core::goal::Goal;
+use ralph_core::id::{Digest, GateName, LoopId, SessionId, TreeHash};
+use ralph_core::layout::Layout;
+use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, FailureMark, Judgement, PauseCause, Subject};
+use ralph_core::money::Micros;
+use ralph_core::preset;
+use ralph_core::state::State;
+use ralph_core::stream::{AgentEvent, Denial, RunResult};
+use ralph_core::verdict::{LimitHit, Reason, Verdict};
+
+use super::lines::Lines;
+use super::news::News;
+use super::plan::Plan;
+
+/// 2026-01-02 03:04:05 and so many seconds.
+pub(super) fn at(seconds: i64) -> Timestamp {
+    let begin: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
+    Timestamp::from_second(begin.as_second() + seconds).expect("a time")
+}
+
+pub(super) fn gate(name: &str, run: &str) -> Gate {
+    Gate {
+        name: GateName::new(name),
+        run: run.into(),
+        timeout: Duration::from_secs(120),
+        advisory: false,
+        inputs: Vec::new(),
+        retries: 0,
+        order: Order::AfterAllAbove,
+    }
+}
+
+pub(super) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
+    GateReport {
+        gate: GateName::new(name),
+        run: format!("make {name}"),
+        outcome,
+        advisory: false,
+        took: Duration::from_millis(millis),
+        runs: 1,
+        log: Some(format!("/logs/{name}")),
+        excerpt: String::new(),
+        changed: Vec::new(),
+    }
+}
+
+pub(super) fn plan() -> Plan {
+    let profile = agent_profile::find("claude", &[]).expect("it is built in");
+    let flags = Budget { cost: Some(Some(Micros::new(5_000_000))), ..Budget::default() };
+    let lint = Gate { advisory: true, ..gate("lint", "make lint") };
+    Plan {
+        loop_id: LoopId::new("fix-the-tests-1a2b3c"),
+        goal: Goal {
+            task: "Fix the tests of the parser: 測試 must pass".into(),
+            promise: None,
+            list: None,
+            archive: false,
+            lang: None,
+        },
+        profile,
+        wishes: Wishes {
+            agent: "claude".into(),
+            memory: Memory::Fresh,
+            model: None,
+            checkpoints: true,
+            longest_run: Duration::from_secs(1800),
+            longest_silence: Duration::from_secs(600),
+        },
+        limits: Limits::new(&preset::DRIVE, Layout::Native.data().clocks).with(&flags, Origin::Flag),
+        gates: vec![gate("fmt", "make fmt"), gate("test", "make test"), lint],
+        allow: vec!["Bash(git log:*)".into()],
+    }
+}
+
+pub(super) fn lines() -> Lines {
+    Lines::new(&plan(), TimeZone::UTC)
+}
+
+pub(super) fn began() -> Event {
+    let plan = plan();
+    Event::Began {
+        subject: Subject::Driver,
+        session: None,
+        task: None,
+        layout: Layout::Native,
+        preset: "drive".into(),
+        definition: Digest::of("gates"),
+        limits: plan.limits,
+        goal: Some(plan.goal),
+        prompt: None,
+        drive: Some(plan.wishes),
+    }
+}
+
+pub(super) fn run(ended: AgentEnd, seconds: u64, micros: u64) -> AgentRun {
+    AgentRun {
+        cost: Some(Micros::new(micros)),
+        session: Some(SessionId::new("s-1")),
+        ..AgentRun::new(ended, Duration::from_secs(seconds))
+    }
+}
+
+pub(super) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> Event {
+    let failures = match &reason {
+        Reason::GatesFailed { gates } => gates
+            .iter()
+            .map(|gate| FailureMark {
+                gate: gate.clone(),
+                outcome: "failed".into(),
+                text: Digest::of("text"),
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    Event::Judged(Judgement {
+        attempt,
+        verdict,
+        reason,
+        limit,
+        tree: Some(TreeHash::new("ab12")),
+        failures,
+        head: None,
+        tool_call: None,
+        false_promise: false,
+    })
+}
+
+/// What the events come to, one a minute.
+pub(super) fn state(events: &[Event]) -> State {
+    let mut state = State::default();
+    for (minute, event) in (0..).zip(events) {
+        state.apply(at(60 * minute), event);
+    }
+    state
+}
+
+pub(super) fn test_fails() -> Reason {
+    Reason::GatesFailed { gates: vec![GateName::new("test")] }
+}
+
+/// After one iteration in which `test` failed.
+pub(super) fn held() -> State {
+    state(&[
+        began(),
+        Event::IterationBegan { iteration: 1, fresh: true },
+        Event::AgentEnded { iteration: 1, run: run(AgentEnd::Finished, 130, 120_000) },
+        judged(1, Verdict::Held, test_fails(), None),
+    ])
+}
+
+/// And the same at its end.
+pub(super) fn ended(verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> State {
+    let mut state = held();
+    state.apply(at(240), &Event::IterationBegan { iteration: 2, fresh: true });
+    state.apply(at(300), &Event::AgentEnded { iteration: 2, run: run(AgentEnd::Finished, 60, 80_000) });
+    state.apply(at(360), &judged(2, verdict, reason, limit));
+    state
+}
+
+pub(super) fn paused(why: PauseCause) -> State {
+    let mut state = held();
+    state.apply(at(200), &Event::Paused { why });
+    state
+}
+
+/// A whole loop: a denial and a failing test, no progress, a wait, another way, verified.
+pub(super) fn story(tell: &mut dyn FnMut(&News<'_>)) {
+    let (plan, fresh) = (plan(), state(&[began()]));
+    let of = Attempts::AtMost(15);
+    tell(&News::Begins { plan: &plan, state: &fresh });
+    tell(&News::IterationBegan { number: 1, of, approach: Approach::GoOn });
+    let edit = AgentEvent::UsedTool { name: "Edit".into(), about: "src/lib.rs".into() };
+    let curl = AgentEvent::Denied { tool: "Bash".into(), about: "curl http://example.invalid".into() };
+    let said = AgentEvent::Said { text: "I have mended 測試.\n\nAll tests pass.".into() };
+    let result = RunResult {
+        ok: true,
+        cost_usd: Some(Micros::new(120_000)),
+        text: "Done.".into(),
+        ..Default::default()
+    };
+    for event in [
+        AgentEvent::Session { id: SessionId::new("s-1") },
+        edit,
+        curl,
+        said,
+        AgentEvent::Unknown,
+        AgentEvent::Result(result),
+    ] {
+        tell(&News::Agent(&event));
+    }
+    let denied = Denial {
+        tool: "Bash".into(),
+        about: "curl http://example.invalid".into(),
+        rule: "Bash(curl:*)".into(),
+        count: 2,
+    };
+    let first = AgentRun { denied: vec![denied], ..run(AgentEnd::Finished, 130, 120_000) };
+    let held = held();
+    tell(&News::AgentEnded { run: &first, state: &held });
+    for (gate, outcome) in plan.gates.iter().zip([Outcome::Passed, Outcome::Failed { code: 101 }]) {
+        tell(&News::GateStarted(gate));
+        tell(&News::GateEnded(gate));
+        tell(&News::GateFinished(&report(gate.name.as_str(), outcome, 3_100)));
+    }
+    tell(&News::TreeChanged(&["src/lib.rs".to_owned()]));
+    tell(&News::Judged { number: 1, state: &held });
+    tell(&News::StrategyChanged);
+    tell(&News::Waits { until: at(4 * 3600), why: "rate limit" });
+    tell(&News::Waits { until: at(4 * 3600), why: "rate limit" });
+    tell(&News::IterationBegan { number: 2, of, approach: Approach::Rethink });
+    let verified = ended(Verdict::Verified, Reason::AllGatesPassed, None);
+    tell(&News::AgentEnded { run: &run(AgentEnd::Finished, 60, 80_000), state: &verified });
+    for gate in &plan.gates {
+        tell(&News::GateStarted(gate));
+        tell(&News::GateEnded(gate));
+        tell(&News::GateFinished(&report(gate.name.as_str(), Outcome::Passed, 800)));
+    }
+    tell(&News::Judged { number: 2, state: &verified });
+    tell(&News::Trouble("the tree could not be kept: no git"));
+    tell(&News::Ends { plan: &plan, state: &verified });
+}

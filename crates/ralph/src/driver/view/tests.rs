@@ -1,0 +1,109 @@
+use super::*;
+use crate::driver::sample;
+use crate::ui::inline::Size;
+use crate::ui::inline::tests::Screen;
+use ralph_core::stream::AgentEvent;
+use std::io::{self, Write};
+
+const SIZE: Size = Size { columns: 80, rows: 24 };
+
+/// Keeps what is sent to it.
+#[derive(Clone, Default)]
+struct Tape(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Tape {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Takes nothing, as after Ctrl-S.
+struct Stopped;
+
+impl Write for Stopped {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        thread::sleep(Duration::from_secs(3600));
+        Ok(0)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn view(plan: &Plan, root: &Path, to: impl Write + Send + 'static) -> View {
+    View::start(plan, root, &Signals::none(), sample::lines(), Terminal::of(to, || SIZE), true)
+}
+
+fn shown(tape: &Tape) -> String {
+    let mut screen = Screen::new();
+    screen.take(std::str::from_utf8(&tape.0.lock().expect("nobody panicked")).expect("text"));
+    screen.text()
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never was so: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_finished_loop_leaves_its_lines_and_nothing_that_moves() {
+    let (plan, tape) = (sample::plan(), Tape::default());
+    let mut view = view(&plan, Path::new("/"), tape.clone());
+    wait_until("it is drawn", || shown(&tape).contains("starting"));
+    sample::story(&mut |news| view.hear(news));
+    drop(view);
+    let shown = shown(&tape);
+    for part in [
+        "task      Fix the tests",
+        "✗ iteration 1  not done",
+        "✓ iteration 2  done",
+        "\nverified after 2 iterations",
+    ] {
+        assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
+    }
+    assert!(shown.ends_with("$0.20\n"), "{shown}");
+    assert!(!shown.contains("Ctrl-C"), "{shown}");
+}
+
+#[test]
+fn it_lives_while_nothing_happens_and_ticked_boxes_are_seen() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let list = dir.path().join("tasks.md");
+    std::fs::write(&list, "- [x] 1. one\n- [ ] 2. two\n").expect("a file");
+    let mut plan = sample::plan();
+    plan.goal.list = Some(ListSource { file: "tasks.md".into(), change: None });
+    let tape = Tape::default();
+    let view = view(&plan, dir.path(), tape.clone());
+    wait_until("one box", || shown(&tape).contains("tasks 1/2"));
+    let first = shown(&tape);
+    wait_until("the wheel turns", || shown(&tape) != first);
+    std::fs::write(&list, "- [x] 1. one\n- [x] 2. two\n").expect("a file");
+    wait_until("two boxes", || shown(&tape).contains("tasks 2/2 [██████████████████████████] 100%"));
+    drop(view);
+    assert_eq!(shown(&tape), "");
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_holds_nobody_up() {
+    let plan = sample::plan();
+    let mut view = view(&plan, Path::new("/"), Stopped);
+    let said = AgentEvent::Said { text: "word ".repeat(100) };
+    let begun = Instant::now();
+    for _ in 0..2_000 {
+        view.hear(&News::Agent(&said));
+    }
+    sample::story(&mut |news| view.hear(news));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let ended = Instant::now();
+    drop(view);
+    assert!(ended.elapsed() < PATIENCE * 2, "{:?}", ended.elapsed());
+}

@@ -1,0 +1,440 @@
+//! Reports of loops on disk: one Markdown file for people and one JSON file for scripts, under the same name.
+//!
+//! They are written when a loop ends, and lost reports lose nothing else: everything in them stands in the ledger. What we
+//! wrote into the repo is remembered outside it with its digest, so that our own reports are no part of the tree that the
+//! gates judge, while whatever somebody else puts there is.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ralph_core::config::Reports;
+use ralph_core::id::{Digest, LoopId};
+use ralph_core::loop_report::LoopReport;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::definition::{Found, Settings};
+use crate::files::{self, Lock};
+use crate::home::{Home, RepoHome};
+use crate::repo::Repo;
+use crate::tree::OwnFile;
+use crate::trust::Trust;
+use crate::{clock, env, ledger};
+
+/// In the repo, from its root.
+const MARKDOWN_FOLDER: &str = "docs/actions/loop";
+const JSON_FOLDER: &str = ".claude/metadata/actions/loop";
+
+/// Reports of one repo; older ones go.
+const MOST: usize = 50;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where a report stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// From the root where it lies in the repo.
+    pub(crate) markdown: PathBuf,
+    pub(crate) json: PathBuf,
+}
+
+/// Where reports of this repo go: the person's own config says so, then the accepted one of the repo.
+pub(crate) fn setting(home: &Home, repo: &Repo, settings: &Settings) -> Reports {
+    if settings.trouble.is_some() {
+        // What the person wants cannot be read; nothing is put into the repo against it.
+        return Reports::Home;
+    }
+    let accepted = || {
+        let trust = Trust::load(home).ok()?;
+        match Found::look(home, repo, trust.accepted(repo), false, &settings.defaults()).ok()? {
+            Found::InForce(in_force) => in_force.config.reports,
+            Found::Nothing | Found::Untrusted(_) | Found::Revoked => None,
+        }
+    };
+    settings.user.reports.or_else(accepted).unwrap_or_default()
+}
+
+/// The report of a loop as its ledger tells it; none of a loop that nobody started for a task.
+pub(crate) fn of_loop(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> io::Result<Option<LoopReport>> {
+    let reading = ledger::read(&repo_home.loop_dir(id))?;
+    let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
+    Ok(report.map(|report| {
+        let files = report.last_commit().and_then(|last| changed_files(&repo.root, id, last));
+        let is_not_ours = |name: &String| {
+            !Path::new(name).starts_with(MARKDOWN_FOLDER) && !Path::new(name).starts_with(JSON_FOLDER)
+        };
+        let home = env::home().map(|home| home.to_string_lossy().into_owned());
+        let report = match home {
+            Some(home) => report.with_home(home.trim_end_matches('/')),
+            None => report,
+        };
+        report.with_files(files.map(|files| files.into_iter().filter(is_not_ours).collect()))
+    }))
+}
+
+/// Writes the report of a loop; none where nothing is to be written. Called again for the same end it writes nothing new.
+pub(crate) fn write(
+    home: &Home,
+    repo: &Repo,
+    repo_home: &RepoHome,
+    id: &LoopId,
+    setting: Reports,
+) -> io::Result<Option<Written>> {
+    let Some(report) = of_loop(repo, repo_home, id)? else { return Ok(None) };
+    let about = Some(About { id: id.clone(), ended: report.ended });
+    Desk { home, repo, repo_home }.put(&report.markdown(), &report.json(), about, setting)
+}
+
+/// Writes a report that is about no loop of ours.
+pub(crate) fn write_text(
+    home: &Home,
+    repo: &Repo,
+    repo_home: &RepoHome,
+    markdown: &str,
+    json: &Value,
+    setting: Reports,
+) -> io::Result<Option<Written>> {
+    Desk { home, repo, repo_home }.put(markdown, json, None, setting)
+}
+
+/// Whether the report of how a loop ended was written, or nobody wants any.
+pub(crate) fn is_written(repo_home: &RepoHome, id: &LoopId, setting: Reports) -> io::Result<bool> {
+    if setting == Reports::Off {
+        return Ok(true);
+    }
+    let reading = ledger::read(&repo_home.loop_dir(id))?;
+    let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
+    let about = report.map(|report| About { id: id.clone(), ended: report.ended });
+    let record = Record::load(repo_home);
+    Ok(about.is_none_or(|about| record.about(Some(&about)).is_some_and(|at| record.reports[at].complete)))
+}
+
+/// The newest report that was written about a loop and is still there.
+pub(crate) fn newest_of(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> Option<Written> {
+    let record = Record::load(repo_home);
+    let mut entries = record.reports.into_iter().rev();
+    entries.find_map(|entry| {
+        let is_about = entry.about.as_ref().is_some_and(|about| about.id == *id);
+        is_about
+            .then(|| entry.written())
+            .flatten()
+            .filter(|written| repo.root.join(&written.markdown).is_file())
+    })
+}
+
+/// What we wrote into the repo: no part of the tree for as long as it is as we wrote it.
+pub(crate) fn own_files(repo_home: &RepoHome) -> Vec<OwnFile> {
+    let files = Record::load(repo_home).reports.into_iter().flat_map(|entry| entry.files);
+    files
+        .filter(|file| file.path.is_relative())
+        .filter_map(|file| Some(OwnFile { sha256: file.sha256.to_raw()?, path: file.path }))
+        .collect()
+}
+
+/// What was written, the oldest first.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    #[serde(default)]
+    reports: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    about: Option<About>,
+    /// The Markdown, then the JSON.
+    files: Vec<FileWritten>,
+    /// Both were written. Whoever was killed before that left the rest to the next one.
+    #[serde(default)]
+    complete: bool,
+}
+
+/// Which end of which loop: one that was gone on with ends again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct About {
+    #[serde(rename = "loop")]
+    id: LoopId,
+    ended: Timestamp,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FileWritten {
+    /// From the root of the repo; absolute where it lies elsewhere.
+    path: PathBuf,
+    sha256: Digest,
+}
+
+impl Entry {
+    /// Whether it was begun with just these texts, and whoever did was killed.
+    fn was_cut_off(&self, texts: &[&str]) -> bool {
+        !self.complete
+            && self
+                .files
+                .iter()
+                .map(|file| &file.sha256)
+                .eq(&texts.iter().map(Digest::of).collect::<Vec<_>>())
+    }
+
+    fn written(&self) -> Option<Written> {
+        let [markdown, json] = self.files.as_slice() else { return None };
+        Some(Written { markdown: markdown.path.clone(), json: json.path.clone() })
+    }
+}
+
+impl Record {
+    /// A record that cannot be read is none: then old reports stay where they are.
+    fn load(repo_home: &RepoHome) -> Self {
+        let text = files::read_if_there(&repo_home.reports_record()).ok().flatten().unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    fn save(&self, repo_home: &RepoHome) -> io::Result<()> {
+        let path = repo_home.reports_record();
+        path.parent().map(files::sweep_temporary);
+        files::replace(&path, &serde_json::to_vec(self).map_err(io::Error::other)?)
+    }
+
+    /// Where the newest one about this end stands.
+    fn about(&self, about: Option<&About>) -> Option<usize> {
+        about.and_then(|about| self.reports.iter().rposition(|entry| entry.about.as_ref() == Some(about)))
+    }
+}
+
+/// Where the reports of one repo are written.
+struct Desk<'a> {
+    home: &'a Home,
+    repo: &'a Repo,
+    repo_home: &'a RepoHome,
+}
+
+impl Desk<'_> {
+    fn put(
+        &self,
+        markdown: &str,
+        json: &Value,
+        about: Option<About>,
+        setting: Reports,
+    ) -> io::Result<Option<Written>> {
+        let (markdown_folder, json_folder) = match setting {
+            Reports::Off => return Ok(None),
+            Reports::Repo => (PathBuf::from(MARKDOWN_FOLDER), PathBuf::from(JSON_FOLDER)),
+            Reports::Home => {
+                let folder = self.home.reports_dir(&self.repo.id());
+                files::private_dir(&folder)?;
+                (folder.clone(), folder)
+            }
+        };
+        self.repo_home.create()?;
+        let busy =
+            || io::Error::new(io::ErrorKind::WouldBlock, "another ralph is writing reports all the time");
+        let _one_at_a_time = Lock::take(&self.repo_home.reports_lock(), PATIENCE)?.ok_or_else(busy)?;
+        let mut record = Record::load(self.repo_home);
+        let begun = record.about(about.as_ref());
+        if let Some(entry) = begun.map(|at| &record.reports[at]).filter(|entry| self.stands(entry)) {
+            return Ok(entry.written());
+        }
+        let json = serde_json::to_string_pretty(json).map_err(io::Error::other)? + "\n";
+        let texts = [(markdown_folder, "md", markdown), (json_folder, "json", json.as_str())];
+        for (folder, ..) in &texts {
+            self.prepare(folder).map_err(|error| naming(folder, &error))?;
+        }
+        let contents = texts.each_ref().map(|(.., text)| *text);
+        let at = match begun.filter(|at| record.reports[*at].was_cut_off(&contents)) {
+            Some(at) => at,
+            None => {
+                let places = texts.each_ref().map(|(folder, extension, _)| (folder.as_path(), *extension));
+                let stem = self.free_name(&places);
+                let files = texts.each_ref().map(|(folder, extension, text)| FileWritten {
+                    path: folder.join(format!("{stem}.{extension}")),
+                    sha256: Digest::of(text),
+                });
+                // First the memory of it, then the files: what we do not remember would count as part of the tree.
+                record.reports.push(Entry { about, files: files.into(), complete: false });
+                record.save(self.repo_home)?;
+                record.reports.len() - 1
+            }
+        };
+        let entry = &mut record.reports[at];
+        for (file, text) in entry.files.iter().zip(contents) {
+            if !self.repo.root.join(&file.path).exists() {
+                self.write_new(&file.path, text).map_err(|error| naming(&file.path, &error))?;
+            }
+        }
+        entry.complete = true;
+        let written = entry.written();
+        self.remove_old(record);
+        Ok(written)
+    }
+
+    /// Whether a report was written, and nobody has removed it since.
+    fn stands(&self, entry: &Entry) -> bool {
+        entry.complete && entry.files.iter().all(|file| self.repo.root.join(&file.path).is_file())
+    }
+
+    /// Makes a folder ready. A link on the way that leads out of the repo is not followed.
+    fn prepare(&self, folder: &Path) -> io::Result<()> {
+        if folder.is_absolute() {
+            return Ok(());
+        }
+        let folder = self.repo.root.join(folder);
+        let stays = || files::lies_below(&folder.join("x"), &self.repo.root);
+        let leads_out = || io::Error::new(io::ErrorKind::InvalidInput, "a link leads out of the repo");
+        if !stays() {
+            return Err(leads_out());
+        }
+        fs::create_dir_all(&folder)?;
+        files::sweep_temporary(&folder);
+        if stays() { Ok(()) } else { Err(leads_out()) }
+    }
+
+    /// The moment as a name; one that nobody has in any of the folders.
+    fn free_name(&self, places: &[(&Path, &str)]) -> String {
+        let moment = clock::now().strftime(NAME).to_string();
+        let is_free = |stem: &String| {
+            let path = |(folder, extension): &(&Path, &str)| {
+                self.repo.root.join(folder).join(format!("{stem}.{extension}"))
+            };
+            places.iter().all(|place| fs::symlink_metadata(path(place)).is_err())
+        };
+        let numbered = (2..).map(|number: u32| format!("{moment}-{number}"));
+        [moment.clone()].into_iter().chain(numbered).find(is_free).expect("the numbers do not run out")
+    }
+
+    /// Never over something that is there.
+    fn write_new(&self, path: &Path, text: &str) -> io::Result<()> {
+        let path = self.repo.root.join(path);
+        let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        let readable = Permissions::from_mode(if path.starts_with(&self.repo.root) { 0o644 } else { 0o600 });
+        let mut file = files::temporary().permissions(readable).tempfile_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.persist_noclobber(&path).map(drop).map_err(|error| error.error)
+    }
+
+    /// The newest stay. Only what has a name of ours and is as we wrote it goes.
+    fn remove_old(&self, mut record: Record) {
+        record
+            .reports
+            .retain(|entry| entry.files.iter().any(|file| self.repo.root.join(&file.path).exists()));
+        let too_many = record.reports.len().saturating_sub(MOST);
+        for file in record.reports.drain(..too_many).flat_map(|entry| entry.files) {
+            let path = self.repo.root.join(&file.path);
+            let is_ours = path.file_name().is_some_and(is_name_of_ours)
+                && (file.path.is_absolute() || files::lies_below(&path, &self.repo.root))
+                && fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file())
+                && files::read_foreign(&path)
+                    .ok()
+                    .flatten()
+                    .is_some_and(|text| Digest::of(&text) == file.sha256);
+            if is_ours {
+                let _stays_then = fs::remove_file(&path);
+            }
+        }
+        let _some_are_remembered_that_are_gone = record.save(self.repo_home);
+    }
+}
+
+/// Sorted as text they are sorted by time.
+const NAME: &str = "%Y-%m-%dT%H-%M-%SZ";
+
+fn is_name_of_ours(name: &OsStr) -> bool {
+    let Some((stem, "md" | "json")) = name.to_str().and_then(|name| name.split_once('.')) else {
+        return false;
+    };
+    let Some((moment, number)) = stem.split_at_checked("2026-03-05T09-15-00Z".len()) else { return false };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    jiff::civil::DateTime::strptime(NAME, moment).is_ok()
+        && (number.is_empty() || number.strip_prefix('-').is_some_and(is_number))
+}
+
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The names of what differs between the tree that a loop began with and the last that was kept of it; none where they
+/// were not kept.
+fn changed_files(root: &Path, id: &LoopId, last: &str) -> Option<Vec<String>> {
+    let is_hash = last.len() >= 40 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut git = Command::new("git");
+    for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_")) {
+        git.env_remove(name);
+    }
+    git.env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("LC_ALL", "C")
+        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
+        .args(["diff-tree", "-r", "-z", "--name-only", "--relative"])
+        .arg(format!("refs/ralph/{id}/0"))
+        .arg(last)
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    let output = is_hash.then(|| git.output().ok())??;
+    output.status.success().then(|| {
+        let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_ours_is_a_moment_with_or_without_a_number() {
+        for name in ["2026-03-05T09-15-00Z.md", "2026-03-05T09-15-00Z-2.json", "2026-12-31T23-59-59Z-17.md"] {
+            assert!(is_name_of_ours(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            "notes.md",
+            "2026-03-05.md",
+            "2026-13-05T09-15-00Z.md",
+            "2026-03-05T09-15-00Z.txt",
+            "2026-03-05T09-15-00Z-.md",
+            "2026-03-05T09-15-00Z-x.md",
+            "2026-03-05T09-15-00Z.md.bak",
+            "é026-03-05T09-15-00Z.md",
+        ] {
+            assert!(!is_name_of_ours(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_loop_changed_is_read_from_what_was_kept_of_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let git = |arguments: &[&str]| {
+            let output = Command::new("git")
+                .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
+                .args(arguments)
+                .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .current_dir(dir.path())
+                .output()
+                .expect("git");
+            assert!(output.status.success(), "{arguments:?}: {output:?}");
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        let commit = |name: &str| {
+            fs::write(dir.path().join(name), name).expect("a file");
+            git(&["add", "-A"]);
+            git(&["commit", "-q", "-m", "x"]);
+            git(&["rev-parse", "HEAD"])
+        };
+        git(&["init", "-q"]);
+        let id = LoopId::new("fix-1");
+        let first = commit("before.txt");
+        assert_eq!(changed_files(dir.path(), &id, &first), None, "nothing was kept");
+        git(&["update-ref", "refs/ralph/fix-1/0", &first]);
+        commit("a b.txt");
+        let last = commit("ü\n.txt");
+        let names = changed_files(dir.path(), &id, &last).expect("both were kept");
+        assert_eq!(names, ["a b.txt", "ü\n.txt"]);
+        assert_eq!(changed_files(dir.path(), &id, "--output=x"), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! A kill or an error at the system calls of a driver while it drives: whoever goes on with the loop once the fault is
+//! gone ends it with the same iterations, and finds nothing half done.
+//!
+//! There are several hundred of these calls in one short loop. A usual run kills at every call that writes, and spreads
+//! the rest evenly.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use ralph_core::verdict::Verdict;
+
+use crate::driven::{Disturbed, DrivenLoop};
+use crate::oracle::{Kept, KeptLedger, Tail};
+use crate::saved::{Saved, age, unfinished};
+use crate::support::Ran;
+use crate::sweep::{
+    CALLS, Extent, FAULTS, Fault, Injured, Tally, ensure, extent, is_asked_for, on_two_cores, points,
+};
+
+/// A repo before its loop begins, as it is before each fault.
+struct Stage {
+    driven: DrivenLoop,
+    home: Saved,
+    project: Saved,
+}
+
+/// Checkpoints are git's work, and it does not write when we do.
+const MORE: [&str; 1] = ["--no-checkpoints"];
+
+impl Stage {
+    fn set_up() -> Self {
+        let driven =
+            DrivenLoop::of(2, "read -r _ number _ && echo $number > work", "test \"$(cat work)\" -ge 2");
+        let (home, project) = (Saved::of(&driven.sandbox.ralph_home()), Saved::of(&driven.sandbox.project()));
+        Self { driven, home, project }
+    }
+
+    /// One point: none where the loop was over before it came to it.
+    fn point(&self, calls: &str, fault: Fault, number: u32) -> Option<Result<(), String>> {
+        self.home.put_back();
+        self.project.put_back();
+        let injured =
+            Injured::run(&self.driven.begins(&MORE), &self.driven.sandbox, "", (calls, fault, number));
+        if !injured.was_hit() {
+            return None;
+        }
+        let checked = self.after_fault(&injured).and_then(|()| self.after_it_is_gone(fault));
+        Some(checked.map_err(|why| {
+            let hits = injured.hits.join("\n    ");
+            format!("{calls} {number}, {fault:?}: {why}\n    {hits}\n    {:?}", injured.ran)
+        }))
+    }
+
+    fn after_fault(&self, injured: &Injured) -> Result<(), String> {
+        let kept = Kept::look(&self.driven.sandbox.ralph_home(), Tail::MayBeTorn)?;
+        let Ran { code, stdout, stderr } = &injured.ran;
+        let verdicts = kept.loop_named("count").map(KeptLedger::verdicts).unwrap_or_default();
+        let verified = verdicts.last() == Some(&Verdict::Verified);
+        ensure(verified || !stdout.contains("VERIFIED_DONE"), "said to be verified, and is not")?;
+        if injured.killed || injured.never_began() {
+            return Ok(());
+        }
+        ensure(matches!(code, Some(0..=5)), "an unknown exit code")?;
+        ensure(*code != Some(0) || verified, "exit code 0 without a verdict in the ledger")?;
+        let deaf = injured.hits.iter().any(|hit| hit.contains("write(2,"));
+        ensure(*code == Some(0) || deaf || !stderr.is_empty(), "it stopped without a word")
+    }
+
+    fn after_it_is_gone(&self, fault: Fault) -> Result<(), String> {
+        let sandbox = &self.driven.sandbox;
+        let left = || [unfinished(&sandbox.ralph_home()), unfinished(&sandbox.project())].concat();
+        age(&left());
+        let ran = Ran::of(self.driven.goes_on(&MORE).output().expect("the binary"));
+        ensure(ran.code == Some(0), &format!("it does not go on to its end: {ran:?}"))?;
+        let disturbed = if fault == Fault::Kill { Disturbed::ByKills } else { Disturbed::ByErrors };
+        self.driven.is_over_and_whole(disturbed)?;
+        Kept::look(&sandbox.ralph_home(), Tail::Whole)?;
+        ensure(left().is_empty(), &format!("left lying: {:?}", left()))
+    }
+
+    fn sweep(&self, calls: &str, fault: Fault, extent: Extent) -> Tally {
+        let mut tally = Tally::default();
+        for number in points(fault, stride(calls, fault, extent)) {
+            match self.point(calls, fault, number) {
+                None => break,
+                Some(outcome) => tally.count(outcome),
+            }
+        }
+        tally
+    }
+}
+
+/// Of how many calls of a kind one is tried.
+fn stride(calls: &str, fault: Fault, extent: Extent) -> usize {
+    match (extent, calls, fault) {
+        (Extent::Full, ..) => 1,
+        (Extent::Usual, "openat", Fault::Kill) => 5,
+        (Extent::Usual, "openat", Fault::Error(_)) => 13,
+        (Extent::Usual, _, Fault::Kill) => 1,
+        (Extent::Usual, _, Fault::Error(_)) => 3,
+    }
+}
+
+#[test]
+fn law_9_a_fault_at_any_system_call_of_the_driver_costs_no_iteration() {
+    if !is_asked_for("Driven") {
+        return;
+    }
+    let Some(extent) = extent() else { return };
+    let begun = Instant::now();
+    let pairs = FAULTS.into_iter().flat_map(|fault| CALLS.map(|calls| (fault, calls)));
+    let mut jobs: VecDeque<(Fault, &str)> =
+        pairs.filter(|(fault, calls)| fault.is_worth(calls, extent)).collect();
+    // The longest first, so that nobody is left with it alone.
+    jobs.make_contiguous().sort_by_key(|(fault, calls)| (*fault != Fault::Kill, *calls != "openat"));
+    let tally = on_two_cores(jobs, |(fault, calls)| Stage::set_up().sweep(calls, fault, extent));
+    tally.report("a driven loop", begun, 150);
+}

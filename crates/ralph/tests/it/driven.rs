@@ -1,0 +1,215 @@
+//! A loop of the driver that somebody disturbs: a stand-in agent that works by the number of its iteration, and what must
+//! be true of the loop's ledger once it is over, whatever happened on the way.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ralph_core::ledger::event::{AgentEnd, Event, Subject};
+use ralph_core::ledger::line::{self as ledger_line, Head};
+use ralph_core::verdict::Verdict;
+
+use crate::support::Sandbox;
+
+/// A repo, an agent and a gate by which a loop that nobody disturbs is verified in its `iterations`th iteration.
+pub(crate) struct DrivenLoop {
+    pub(crate) sandbox: Sandbox,
+    agent: String,
+    pub(crate) iterations: u32,
+}
+
+/// Whether nothing but kills happened to a loop: an error may leave the gates of an iteration undecided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disturbed {
+    ByKills,
+    ByErrors,
+}
+
+impl DrivenLoop {
+    /// Agent and gate take `pause` each (words for `sleep`), with a process beside them for as long as they are at work.
+    pub(crate) fn new(iterations: u32, pause: &str) -> Self {
+        let at_work = |work: &str| format!("sleep 60 & sleep {pause}; {work}; end=$?; kill $!; exit $end");
+        // What it leaves is the number that its prompt begins with: `Iteration 2 of 15.`
+        let agent = at_work("read -r _ number _ && echo $number > work");
+        let gate = at_work(&format!("test \"$(cat work)\" -ge {iterations}"));
+        Self::of(iterations, &agent, &gate)
+    }
+
+    pub(crate) fn of(iterations: u32, agent: &str, gate: &str) -> Self {
+        let sandbox = Sandbox::gated(&crate::support::verify_list(&[gate]));
+        Self { sandbox, agent: format!("command:{agent}"), iterations }
+    }
+
+    pub(crate) fn begins(&self, more: &[&str]) -> Command {
+        let mut command = self.sandbox.command(&["loop", "count", "--quiet", "--agent", &self.agent]);
+        command.args(more);
+        command
+    }
+
+    /// Goes on where somebody was killed; where nothing had been written down yet, it begins.
+    pub(crate) fn goes_on(&self, more: &[&str]) -> Command {
+        let begun = driven_events(&self.sandbox.ralph_home()).expect("a ledger that can be read");
+        if !begun.is_empty() { self.sandbox.command(&["resume", "--quiet"]) } else { self.begins(more) }
+    }
+
+    /// Everything that must be true once it is over.
+    pub(crate) fn is_over_and_whole(&self, disturbed: Disturbed) -> Result<(), String> {
+        let events = driven_events(&self.sandbox.ralph_home())?;
+        iterations_are_whole(&events, self.iterations, disturbed)?;
+        self.has_its_report(disturbed)?;
+        let left = self.processes();
+        ensure(left.is_empty(), || format!("processes are left: {left:#?}"))?;
+        locks_are_free(&self.sandbox.ralph_home())
+    }
+
+    /// How it ended was written down for people and for scripts, once. An error may have made it rest before, which is an
+    /// end too.
+    fn has_its_report(&self, disturbed: Disturbed) -> Result<(), String> {
+        let count = |folder: &str, end: &str| {
+            let files = fs::read_dir(self.sandbox.path(folder)).into_iter().flatten().flatten();
+            files.filter(|file| file.path().extension().is_some_and(|extension| extension == end)).count()
+        };
+        let counts = (count("docs/actions/loop", "md"), count(".claude/metadata/actions/loop", "json"));
+        let right = counts == (1, 1) || (disturbed == Disturbed::ByErrors && counts.0 > 1 && counts.1 > 1);
+        ensure(right, || format!("reports and their data: {counts:?}"))
+    }
+
+    /// The tree before the first iteration and that of each one are kept under a ref of their own, as the ledger says.
+    pub(crate) fn has_every_checkpoint(&self) -> Result<(), String> {
+        let mut kept = BTreeMap::new();
+        for event in driven_events(&self.sandbox.ralph_home())? {
+            if let Event::Kept { iteration, commit } = event {
+                kept.insert(iteration, commit);
+            }
+        }
+        let refs =
+            self.sandbox.git(&["for-each-ref", "--format=%(refname:lstrip=3) %(objectname)", "refs/ralph/"]);
+        let there: BTreeMap<u32, String> = refs
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(number, commit)| (number.parse().expect("a number"), commit.to_owned()))
+            .collect();
+        let all = (0..=self.iterations).eq(kept.keys().copied());
+        ensure(all && kept == there, || format!("checkpoints are missing: {kept:?} but {there:?}"))
+    }
+
+    /// Everyone alive who came out of this sandbox, whatever marks they bear: "pid command line".
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let name = |pid: u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            format!("{pid} {}", String::from_utf8_lossy(&line).replace('\0', " "))
+        };
+        self.pids().into_iter().map(name).collect()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        let home = [b"HOME=", self.sandbox.home().as_os_str().as_encoded_bytes()].concat();
+        let entries = fs::read_dir("/proc").expect("processes").flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_ours = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == home)
+        };
+        pids.filter(is_ours).collect()
+    }
+}
+
+/// A test that fails leaves nobody running either.
+impl Drop for DrivenLoop {
+    fn drop(&mut self) {
+        let pids =
+            self.pids().into_iter().filter_map(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+        for pid in pids {
+            let _gone_already = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// The events of the one driven loop, each line carrying on from the one before. Half a line at the end never counted; a
+/// loop whose first line was never whole has none.
+pub(crate) fn driven_events(ralph_home: &Path) -> Result<Vec<Event>, String> {
+    let mut found: Vec<Vec<Event>> = Vec::new();
+    for path in ledgers(ralph_home) {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (mut head, mut events) = (Head::origin(), Vec::new());
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let line = ledger_line::read(&head, line)
+                .map_err(|error| format!("{}: line {}: {error}", path.display(), head.seq + 1))?;
+            head = Head { seq: line.seq, hash: line.hash };
+            events.push(line.event);
+        }
+        let is_driven = |event: &Event| matches!(event, Event::Began { subject: Subject::Driver, .. });
+        if events.iter().any(is_driven) {
+            found.push(events);
+        }
+    }
+    ensure(found.len() <= 1, || format!("{} loops, and only one was asked for", found.len()))?;
+    Ok(found.pop().unwrap_or_default())
+}
+
+/// How many lines there are in all ledgers, whatever they say.
+pub(crate) fn lines_written(ralph_home: &Path) -> usize {
+    let lines = |path: &PathBuf| fs::read(path).unwrap_or_default().split(|byte| *byte == b'\n').count() - 1;
+    ledgers(ralph_home).iter().map(lines).sum()
+}
+
+fn ledgers(ralph_home: &Path) -> Vec<PathBuf> {
+    let inside = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let repos = inside(ralph_home.join("repos"));
+    let loops = repos.flat_map(|repo| inside(repo.join("loops")));
+    loops.map(|dir| dir.join("ledger.jsonl")).filter(|path| path.exists()).collect()
+}
+
+/// Each iteration began once, its agent was seen to end once, and it was judged once, in this order and without a gap; the
+/// last one is verified, by receipts for the very tree.
+fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -> Result<(), String> {
+    let (mut steps, mut unsure, mut failed) = (Vec::new(), 0, 0);
+    let mut verified = None;
+    for event in events {
+        match event {
+            Event::IterationBegan { iteration, .. } => steps.push(("began", *iteration)),
+            Event::AgentEnded { iteration, run } => {
+                failed += u32::from(matches!(run.ended, AgentEnd::Failed { .. }));
+                steps.push(("ended", *iteration));
+            }
+            Event::Judged(judgement) => {
+                steps.push(("judged", judgement.attempt + unsure));
+                verified = (judgement.verdict == Verdict::Verified).then_some(judgement.tree.as_ref());
+            }
+            Event::CannotTell { .. } if disturbed == Disturbed::ByErrors => {
+                unsure += 1;
+                steps.push(("judged", steps.last().map_or(0, |(_, number)| *number)));
+            }
+            Event::CannotTell { .. } => return Err(format!("a kill is no trouble: {event:?}")),
+            _ => {}
+        }
+    }
+    let number = steps.iter().filter(|(what, _)| *what == "judged").count();
+    let number = u32::try_from(number).expect("a few");
+    let whole = (1..=number).flat_map(|number| ["began", "ended", "judged"].map(|what| (what, number)));
+    ensure(steps.iter().copied().eq(whole), || format!("iterations are lost or double: {steps:?}"))?;
+    // An error may cost the work of an iteration, or what is known of it.
+    let cost = if disturbed == Disturbed::ByErrors { unsure + failed } else { 0 };
+    let fits = (expected..=expected + cost).contains(&number);
+    ensure(fits, || format!("{number} iterations, and {expected} were needed: {steps:?}"))?;
+    let tree = verified.flatten().ok_or_else(|| format!("it does not end verified: {:?}", events.last()))?;
+    let shows = |event: &Event| matches!(event, Event::GateRan { receipt: Some(receipt), .. } if receipt.tree() == tree);
+    ensure(events.iter().any(shows), || "verified without a receipt".to_owned())
+}
+
+fn locks_are_free(ralph_home: &Path) -> Result<(), String> {
+    for repo in fs::read_dir(ralph_home.join("repos")).expect("repos").flatten() {
+        for name in ["lock", "gates.lock"] {
+            let path = repo.path().join(name);
+            let file = fs::File::options().append(true).open(&path);
+            let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+            file.try_lock().map_err(|error| format!("{} is not free: {error}", path.display()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Agents that die or say that they failed: what they did is judged all the same.
+
+use super::scene::{DONE, RECORDED, Scene, unverified, verified};
+use crate::support::misbehave;
+
+#[test]
+fn work_that_is_done_is_verified_however_its_agent_ended() {
+    let segfault = misbehave("kill-self SEGV");
+    for how in ["exit 1", "kill -SEGV $$", &format!("exec {segfault}"), "exit 127"] {
+        let scene = Scene::new(DONE, &format!(": > done\n{how}"));
+        verified(scene.drive(&[]));
+        assert_eq!(scene.ends(), ["failed"], "{how}");
+        scene.has_iterations(1);
+    }
+}
+
+#[test]
+fn a_client_that_does_not_speak_its_language_is_judged_by_its_work() {
+    let scene = Scene::of_claude(DONE, ": > done; echo 'command not understood'");
+    verified(scene.drive(&[]));
+    assert_eq!(scene.ends(), ["failed"]);
+    assert_eq!(scene.told("agent_ended", "run")[0]["ended"]["why"], "it ended without a result");
+}
+
+#[test]
+fn bytes_that_are_no_text_and_a_flood_are_only_output() {
+    let scene =
+        Scene::new(DONE, &format!("{}\n{}\n: > done", misbehave("bytes"), misbehave("flood 3000000")));
+    verified(scene.drive(&[]));
+    assert_eq!(scene.ends(), ["finished"]);
+}
+
+#[test]
+fn an_agent_that_reads_nothing_is_run_all_the_same() {
+    let scene = Scene::new(DONE, "");
+    scene.sandbox.file("agent.sh", "#!/bin/sh\nexec <&-\n: > done\n");
+    verified(scene.drive(&[]));
+}
+
+#[test]
+fn three_failing_runs_in_a_row_need_a_person() {
+    let scene = Scene::new(DONE, "echo $run > work; echo 'no network' >&2; exit 1");
+    unverified(scene.drive(&[]), 3);
+    scene.is_paused_because("errors");
+    scene.has_iterations(3);
+    let ends = scene.told("agent_ended", "run");
+    assert_eq!(ends[2]["ended"]["why"], "exit code 1: no network", "{ends:#?}");
+}
+
+#[test]
+fn a_run_that_ends_well_forgives_the_failed_ones_before() {
+    let scene = Scene::new(DONE, "echo $run > work; test $run = 2 || exit 1");
+    unverified(scene.drive(&["--max-iterations", "3"]), 1);
+    assert_eq!(scene.ends(), ["failed", "finished", "failed"]);
+}
+
+#[test]
+fn what_an_agent_is_denied_is_told_and_the_third_time_needs_a_person() {
+    let scene = Scene::of_claude(DONE, &format!("cat {RECORDED}/claude.denied.jsonl; echo $run > work"));
+    unverified(scene.drive(&[]), 3);
+    scene.is_paused_because("denied");
+    scene.has_iterations(3);
+    let rule = scene.sandbox.state()["paused"]["rule"].clone();
+    let denied = scene.told("agent_ended", "run")[2]["denied"].clone();
+    assert!(
+        denied.as_array().is_some_and(|all| all.iter().any(|one| one["rule"] == rule)),
+        "{rule}: {denied:#}"
+    );
+    assert!(scene.prompt(2).contains("You are not allowed to do these"), "{}", scene.prompt(2));
+}
+
+#[test]
+fn a_key_that_the_service_does_not_know_needs_a_person_at_once() {
+    let agent = r#"echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key"}'"#;
+    let scene = Scene::of_claude(DONE, agent);
+    unverified(scene.drive(&[]), 3);
+    scene.is_paused_because("not_signed_in");
+    assert_eq!(scene.runs(), 1);
+}

@@ -1,0 +1,96 @@
+//! What a loop may use up.
+
+use super::scene::{DONE, Scene, unverified};
+
+#[test]
+fn the_number_of_iterations_is_that_of_the_agent_wherever_the_flag_stands() {
+    let scene = Scene::new(DONE, "");
+    let table: [(&[&str], u32); 9] = [
+        (&["shut the door"], 15),
+        (&["shut the door", "--agent", "codex"], 15),
+        (&["--with-glm5", "shut the door"], 30),
+        (&["shut the door", "--with-glm5"], 30),
+        (&["--mmc", "shut the door"], 30),
+        (&["shut the door", "--mmc"], 30),
+        (&["shut the door", "--agent", "glm5"], 30),
+        (&["--max-iterations", "4", "shut the door", "--mmc"], 4),
+        (&["shut the door", "--with-glm5", "--max-iterations=7"], 7),
+    ];
+    for (words, most) in table {
+        let ran = scene.sandbox.ralph(&[&["loop", "--dry-run"], words].concat()).exits(0);
+        assert!(ran.stdout.contains(&format!("Iteration 1 of {most}.")), "{words:?}: {ran:#?}");
+        assert!(ran.stdout.contains("shut the door") && ran.stdout.contains(DONE), "{words:?}: {ran:#?}");
+    }
+    assert_eq!((scene.runs(), scene.sandbox.status()["loops"].as_array().map(Vec::len)), (0, Some(0)));
+}
+
+#[test]
+fn a_limit_that_is_none_is_refused() {
+    let scene = Scene::new(DONE, "");
+    for flag in
+        ["--max-iterations=0", "--max-iterations=-1", "--max-cost=0", "--max-cost=NaN", "--max-time=soon"]
+    {
+        scene.drive(&[flag]).exits(2);
+    }
+    assert_eq!(scene.runs(), 0);
+}
+
+#[test]
+fn the_clock_ends_the_loop_and_the_run_that_is_on() {
+    let scene = Scene::new(DONE, &format!("echo $run > work\n{}", super::scene::STAYS));
+    unverified(scene.drive(&["--max-time", "1s", "--max-iterations", "unlimited"]), 1);
+    scene.ended_as("failed");
+    let state = scene.sandbox.state();
+    assert_eq!(state["last"]["limit"]["limit"], "clock", "{state:#}");
+    assert_eq!(scene.ends(), ["timed_out"], "a run that is cut off for the clock is the last one");
+}
+
+#[test]
+fn an_iteration_of_which_nothing_can_be_told_counts_as_run() {
+    let scene = Scene::new("./no-such-program", "echo $run > work");
+    unverified(scene.drive(&["--max-iterations", "2"]), 3);
+    assert_eq!(scene.runs(), 2);
+    scene.is_paused_because("errors");
+}
+
+/// Says what it was called with, and a running total that goes on over a resumed session, as the client does.
+const COSTS: &str = r#"
+echo "$@" > "$NOTES/words.$run"
+total=$(echo 0.40,0.70,1.10,1.50 | cut -d, -f$run)
+echo '{"type":"system","subtype":"init","session_id":"session-1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"session_id":"session-1","result":"Done.","total_cost_usd":'$total'}'
+echo $run > work
+"#;
+
+#[test]
+fn money_is_counted_once_and_the_client_gets_what_is_left() {
+    let scene = Scene::of_claude(DONE, COSTS);
+    unverified(scene.drive(&["--max-cost", "1", "--continue"]), 1);
+    scene.has_iterations(3);
+    let costs: Vec<_> = scene.told("agent_ended", "run").iter().map(|run| run["cost"].clone()).collect();
+    assert_eq!(costs, [400_000, 300_000, 400_000]);
+    let state = scene.sandbox.state();
+    assert_eq!(state["last"]["limit"]["limit"], "cost", "{state:#}");
+    assert_eq!(state["drive"]["cost"], 1_100_000);
+    let words = |run: u32| scene.note(&format!("words.{run}"));
+    for (run, left) in [(1, "1"), (2, "0.6"), (3, "0.3")] {
+        assert!(words(run).contains(&format!("--max-budget-usd {left} ")), "{run}: {}", words(run));
+    }
+    assert!(!words(1).contains("--resume") && words(2).contains("--resume session-1"), "{}", words(2));
+}
+
+#[test]
+fn an_agent_that_says_no_price_has_no_price_limit() {
+    let scene = Scene::new(DONE, "");
+    scene.drive(&["--max-cost", "1"]).exits(2).says("does not say what it costs");
+    assert_eq!(scene.runs(), 0);
+}
+
+#[test]
+fn a_fresh_session_has_its_whole_cost_counted() {
+    let scene = Scene::of_claude(DONE, COSTS);
+    unverified(scene.drive(&["--max-cost", "1"]), 1);
+    scene.has_iterations(2);
+    assert_eq!(scene.sandbox.state()["drive"]["cost"], 1_100_000);
+    assert!(!scene.note("words.2").contains("--resume"));
+}

@@ -1,0 +1,172 @@
+//! What is not begun, and what a person is told instead.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use super::scene::{DONE, Running, STAYS, Scene, verified};
+use crate::support::{Sandbox, search_path};
+
+const COMMAND: [&str; 4] = ["loop", "shut the door", "--agent", "command:touch ran"];
+
+#[track_caller]
+fn nothing_ran(sandbox: &Sandbox) {
+    assert!(!sandbox.exists("ran"), "the agent was run");
+    assert_eq!(sandbox.status()["loops"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn without_gates_the_command_to_run_is_named_and_nothing_is_written() {
+    let sandbox = Sandbox::new();
+    sandbox.file("package.json", r#"{"scripts": {"test": "true"}}"#);
+    for more in [&[][..], &["--json"], &["--dry-run"], &["--quiet"]] {
+        sandbox.ralph(&[&COMMAND, more].concat()).exits(3).says("ralph init");
+    }
+    assert_eq!(sandbox.git(&["status", "--porcelain", "--ignored"]), "?? package.json\n");
+    assert_eq!(sandbox.remembered(), Vec::<String>::new());
+}
+
+#[test]
+fn zero_gates_are_never_called_verified() {
+    for config in ["verify: []\n", "enabled: false\nverify: [\"true\"]\n"] {
+        let sandbox = Sandbox::gated(config);
+        let ran = sandbox.ralph(&COMMAND);
+        assert!(matches!(ran.code, Some(2 | 3)), "{config}: {ran:#?}");
+        nothing_ran(&sandbox);
+    }
+}
+
+#[test]
+fn gates_that_nobody_accepted_are_not_run() {
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", "verify: [\"touch gate-ran\"]\n");
+    sandbox.ralph(&COMMAND).exits(3).says("ralph trust");
+    assert!(!sandbox.exists("gate-ran"));
+    nothing_ran(&sandbox);
+}
+
+#[test]
+fn a_definition_that_is_not_the_accepted_one_begins_nothing() {
+    let sandbox = Sandbox::gated("verify: [\"false\"]\n");
+    sandbox.file("ralph.yaml", "verify: [\"true\"]\n");
+    sandbox.ralph(&COMMAND).exits(3);
+    nothing_ran(&sandbox);
+}
+
+#[test]
+fn a_config_that_cannot_be_read_is_shown() {
+    let sandbox = Sandbox::gated("verify: [\"true\"]\n");
+    sandbox.file("ralph.yaml", "verify: [\"true\"\nbudget: {");
+    sandbox.ralph(&COMMAND).exits(2).says("ralph.yaml");
+    nothing_ran(&sandbox);
+}
+
+#[test]
+fn a_loop_without_a_task_is_none() {
+    let sandbox = Sandbox::gated("verify: [\"true\"]\n");
+    for words in
+        [&["loop", "--agent", "command:touch ran"][..], &["loop", " ", "--agent", "command:touch ran"]]
+    {
+        sandbox.ralph(words).exits(2).says("no task");
+    }
+    sandbox.ralph(&[&COMMAND[..], &["--tasks", "nowhere.md"]].concat()).exits(2).says("nowhere.md");
+    nothing_ran(&sandbox);
+}
+
+/// A search path with `git` and `sh` alone.
+fn bare_path(sandbox: &Sandbox) -> String {
+    let bin = sandbox.home().join("bare");
+    fs::create_dir(&bin).expect("a folder");
+    for name in ["git", "sh"] {
+        let found =
+            search_path().split(':').map(|dir| PathBuf::from(dir).join(name)).find(|path| path.exists());
+        std::os::unix::fs::symlink(found.expect(name), bin.join(name)).expect("a link");
+    }
+    bin.to_str().expect("a readable path").to_owned()
+}
+
+#[test]
+fn a_missing_program_is_told_with_how_to_get_it() {
+    let mut sandbox = Sandbox::gated("verify: [\"true\"]\n");
+    let path = bare_path(&sandbox);
+    sandbox.set("PATH", path);
+    let table =
+        [("claude", "npm install -g @anthropic-ai/claude-code"), ("codex", "npm install -g @openai/codex")];
+    for (agent, how) in table {
+        let ran = sandbox.ralph(&["loop", "x", "--agent", agent]).exits(2).says(how);
+        assert!(ran.stderr.contains(&format!("`{agent}`")), "{ran:#?}");
+    }
+    nothing_ran(&sandbox);
+}
+
+#[test]
+fn a_missing_key_is_told_before_anything_runs() {
+    let scene = Scene::of_claude("touch gate-ran", "");
+    let loop_with = |flag: &str| scene.sandbox.ralph(&["loop", "x", flag]);
+    loop_with("--with-glm5").exits(2).says("ZAI_API_KEY");
+    loop_with("--mmc").exits(2).says("MINIMAX_API_KEY");
+    assert_eq!(scene.runs(), 0);
+    assert!(!scene.sandbox.exists("gate-ran"));
+    nothing_ran(&scene.sandbox);
+}
+
+#[test]
+fn an_agent_that_nobody_knows_is_asked_after() {
+    let sandbox = Sandbox::gated("verify: [\"true\"]\n");
+    sandbox.ralph(&["loop", "x", "--agent", "cluade"]).exits(2).says("did you mean `claude`");
+    sandbox.ralph(&["loop", "x", "--agent", "command:"]).exits(2).says("command:./agent.sh");
+    sandbox.ralph(&["loop", "x", "--with-glm5", "--mmc"]).exits(2);
+    nothing_ran(&sandbox);
+}
+
+/// Tries to begin a loop of its own, and notes what came of it.
+const NESTED: &str =
+    r#"{ "$RALPH" loop nested --agent 'command:touch nested' 2>&1; echo "code $?"; } > "$NOTES/inner""#;
+
+#[test]
+fn a_loop_inside_of_a_loop_is_refused() {
+    let scene = Scene::new(DONE, &format!("{NESTED}; : > done"));
+    verified(scene.drive(&[]));
+    let inner = scene.note("inner");
+    assert!(inner.contains("inside of a loop already") && inner.ends_with("code 2\n"), "{inner}");
+    assert!(!scene.sandbox.exists("nested"));
+    scene.has_iterations(1);
+}
+
+#[test]
+fn a_gate_starts_no_loop() {
+    let scene = Scene::new(&format!("{NESTED}; test -f done"), ": > done");
+    verified(scene.drive(&[]));
+    let inner = scene.note("inner");
+    assert!(inner.contains("a gate cannot start a loop") && inner.ends_with("code 2\n"), "{inner}");
+    assert!(!scene.sandbox.exists("nested"));
+}
+
+#[test]
+fn an_agent_that_takes_off_its_mark_starts_no_loop_either() {
+    let scene = Scene::new(DONE, &format!("unset RALPH_LOOP; {NESTED}; : > done"));
+    verified(scene.drive(&[]));
+    let inner = scene.note("inner");
+    assert!(inner.contains("in this work tree already"), "{inner}");
+    assert!(!scene.sandbox.exists("nested"));
+}
+
+#[test]
+fn two_drivers_never_share_a_work_tree() {
+    let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{STAYS}"));
+    let second = |words: &[&str]| Running::of(scene.sandbox.command(words)).end();
+    let first = scene.start(&[]);
+    scene.await_process("child");
+    let id = scene.loop_id();
+    for words in [&COMMAND[..], &["resume", &id], &["resume"]] {
+        second(words).exits(3).says("in this work tree already");
+    }
+    assert_eq!(scene.runs(), 1, "somebody else ran the agent");
+    // Who is dead holds nothing.
+    first.signal(Signal::KILL);
+    first.end();
+    verified(scene.resume(&[]).end());
+    scene.has_iterations(1);
+    assert!(!scene.sandbox.exists("ran"));
+}

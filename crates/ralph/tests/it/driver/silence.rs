@@ -1,0 +1,38 @@
+//! Agents that neither print nor change anything, and agents that never come to an end.
+
+use super::scene::{DONE, STAYS, Scene, is_gone, unverified, verified};
+
+#[test]
+fn an_agent_that_sleeps_is_ended() {
+    let scene = Scene::new(DONE, STAYS);
+    unverified(scene.drive(&["--max-silence", "1s", "--max-iterations", "1"]), 1);
+    assert_eq!(scene.ends(), ["went_silent"]);
+    is_gone(scene.await_process("child"));
+}
+
+#[test]
+fn an_agent_that_works_without_a_word_is_left_alone() {
+    let agent = "for i in $(seq 40); do echo $i > work; sleep 0.1; done; : > done";
+    let scene = Scene::new(DONE, agent);
+    verified(scene.drive(&["--max-silence", "2s"]));
+    assert_eq!(scene.ends(), ["finished"]);
+}
+
+const NEVER_ENDS: &str = "while :; do echo busy; sleep 0.05; done";
+
+#[test]
+fn a_run_that_takes_too_long_is_ended_and_the_next_is_told() {
+    let scene =
+        Scene::new(DONE, &format!("test $run = 2 && : > done && exit\necho $run > work\n{NEVER_ENDS}"));
+    verified(scene.drive(&["--max-run", "1s"]));
+    assert_eq!(scene.ends(), ["timed_out", "finished"]);
+    let told = scene.prompt(2);
+    assert!(told.contains("ended before it was ready: it took longer than 1"), "{told}");
+}
+
+#[test]
+fn a_run_that_took_too_long_with_the_work_done_is_verified() {
+    let scene = Scene::new(DONE, &format!(": > done\n{NEVER_ENDS}"));
+    verified(scene.drive(&["--max-run", "1s"]));
+    assert_eq!(scene.ends(), ["timed_out"]);
+}

@@ -1,0 +1,96 @@
+//! The service gives no more for now: nobody's iteration.
+
+use jiff::Timestamp;
+use rustix::process::Signal;
+
+use super::scene::{DONE, RECORDED, Scene, unverified, verified};
+use crate::support::wait_until;
+
+/// A recorded run that ended at a usage limit; the service says when it ends. Later runs mend.
+fn out_of_usage(seconds: u32) -> Scene {
+    let agent = format!(
+        r#"
+if [ $run -gt 1 ]; then
+    : > done
+    echo '{{"type":"result","subtype":"success","is_error":false,"session_id":"session-2","result":"Done.","total_cost_usd":0.5}}'
+    exit
+fi
+sed '$d' '{RECORDED}/claude.rate_limit.jsonl'
+echo '{{"type":"rate_limit_event","rate_limit_info":{{"status":"rejected","resetsAt":'$(($(date +%s) + {seconds}))',"rateLimitType":"five_hour"}}}}'
+sed -n '$p' '{RECORDED}/claude.rate_limit.jsonl'
+exit 1"#
+    );
+    Scene::of_claude(DONE, &agent)
+}
+
+fn waited_until(scene: &Scene) -> Vec<Timestamp> {
+    let untils = scene.told("waits_until", "until").into_iter();
+    untils.map(|until| until.as_str().and_then(|text| text.parse().ok()).expect("a time")).collect()
+}
+
+#[test]
+fn the_stated_end_is_waited_for_and_no_iteration_is_counted() {
+    let scene = out_of_usage(1);
+    verified(scene.drive(&["--max-iterations", "1"]));
+    assert_eq!(scene.ends(), ["out_of_usage", "finished"]);
+    assert_eq!(scene.told("iteration_began", "iteration"), [1, 1]);
+    assert_eq!(scene.told("judged", "attempt"), [1]);
+    let waits = waited_until(&scene);
+    assert_eq!(waits.len(), 1);
+    let mut began =
+        scene.sandbox.events().into_iter().filter(|event| event["event"]["event"] == "iteration_began");
+    let last =
+        began.next_back().and_then(|event| event["at"].as_str()?.parse::<Timestamp>().ok()).expect("a time");
+    assert!(last >= waits[0], "it went on at {last}, before {}", waits[0]);
+    assert!(scene.prompt(2).starts_with("Iteration 1 of 1."), "{}", scene.prompt(2));
+}
+
+#[test]
+fn a_wait_is_there_after_a_kill_and_a_person_can_skip_it() {
+    let scene = out_of_usage(3_000);
+    let running = scene.start(&[]);
+    wait_until("it waits", || !scene.sandbox.events_named("waits_until").is_empty());
+    running.signal(Signal::KILL);
+    running.end();
+    let before = waited_until(&scene);
+    // Whoever goes on takes the loop over, and waits on.
+    let resumed = scene.resume(&[]);
+    wait_until("it is taken over", || scene.sandbox.events_named("owned").len() == 2);
+    let state = scene.sandbox.state();
+    assert_eq!(state["drive"]["wait"]["until"].as_str(), Some(before[0].to_string().as_str()), "{state:#}");
+    resumed.signal(Signal::INT);
+    unverified(resumed.end(), 130);
+    assert_eq!((scene.runs(), waited_until(&scene)), (1, before));
+    scene.is_paused_because("interrupted");
+    verified(scene.resume(&["--now"]).end());
+    assert_eq!(scene.told("judged", "attempt"), [1]);
+    assert_eq!(scene.runs(), 2);
+}
+
+#[test]
+fn a_wait_can_be_paused_and_cancelled() {
+    let scene = out_of_usage(3_000);
+    let running = scene.start(&[]);
+    wait_until("it waits", || !scene.sandbox.events_named("waits_until").is_empty());
+    scene.sandbox.ralph(&["pause"]).exits(0);
+    unverified(running.end(), 3);
+    scene.is_paused_because("command");
+    let resumed = scene.resume(&[]);
+    wait_until("it is taken over", || scene.sandbox.events_named("owned").len() == 2);
+    scene.sandbox.ralph(&["cancel"]).exits(0);
+    unverified(resumed.end(), 3);
+    scene.ended_as("cancelled");
+    assert_eq!(scene.runs(), 1);
+}
+
+#[test]
+fn words_about_a_limit_are_no_limit() {
+    let scene = Scene::of_claude(
+        DONE,
+        r#": > done
+echo '{"type":"assistant","session_id":"s","message":{"content":[{"type":"text","text":"429 rate limit, usage limit reached|1999999999"}]}}'
+echo '{"type":"result","subtype":"success","is_error":false,"session_id":"s","result":"Claude AI usage limit reached|1999999999"}'"#,
+    );
+    verified(scene.drive(&[]));
+    assert!(scene.sandbox.events_named("waits_until").is_empty());
+}

@@ -1,0 +1,109 @@
+//! What the work is worth: seen by the driver, never said by the agent.
+
+use super::scene::{DONE, Scene, unverified, verified};
+
+#[test]
+fn three_iterations_to_verified_and_each_is_told_what_is_still_wrong() {
+    let gate = "cat work; test -f done";
+    let agent = r#"
+case $run in
+1) echo "the hinge is bent" > work ;;
+2) echo "the lock is stuck" > work ;;
+3) : > done ;;
+esac"#;
+    let scene = Scene::new(gate, agent);
+    verified(scene.drive(&[]));
+    scene.has_iterations(3);
+    assert_eq!(scene.told("agent_ended", "iteration"), [1, 2, 3]);
+    scene.ended_as("verified");
+    let (first, second, third) = (scene.prompt(1), scene.prompt(2), scene.prompt(3));
+    assert!(first.contains("shut the door") && first.contains(gate), "{first}");
+    assert!(second.contains("the hinge is bent") && second.contains("shut the door"), "{second}");
+    assert!(third.contains("the lock is stuck") && !third.contains("the hinge is bent"), "{third}");
+}
+
+#[test]
+fn work_that_is_done_already_still_takes_one_run() {
+    let scene = Scene::new("true", "");
+    verified(scene.drive(&[]));
+    assert_eq!(scene.runs(), 1);
+}
+
+const CLAIMS: &str =
+    "echo VERIFIED_DONE; echo 'not VERIFIED_DONE yet'; echo '<promise>VERIFIED_DONE</promise>'";
+
+#[test]
+fn an_agent_that_claims_and_does_nothing_is_not_believed() {
+    let scene = Scene::new(DONE, CLAIMS);
+    unverified(scene.drive(&["--max-iterations", "2"]), 1);
+    scene.has_iterations(2);
+    scene.ended_as("failed");
+    let quiet = Scene::new(DONE, CLAIMS);
+    unverified(quiet.drive(&["--max-iterations", "1", "--quiet"]), 1);
+}
+
+#[test]
+fn without_a_limit_it_tries_another_way_once_and_then_is_stuck() {
+    let scene = Scene::new(DONE, CLAIMS);
+    unverified(scene.drive(&[]), 4);
+    scene.ended_as("stuck");
+    let order: Vec<String> = scene
+        .sandbox
+        .events()
+        .into_iter()
+        .map(|event| event["event"]["event"].as_str().expect("a name").to_owned())
+        .filter(|name| matches!(name.as_str(), "judged" | "strategy_changed"))
+        .collect();
+    assert_eq!(order[..4], ["judged", "judged", "judged", "strategy_changed"]);
+    assert!(order[4..].iter().all(|name| name == "judged") && order.len() <= 7, "{order:?}");
+    let rethinks = |number| scene.prompt(number).contains("First find the cause");
+    assert!(!rethinks(3) && rethinks(4) && !rethinks(5));
+}
+
+#[test]
+fn success_in_the_last_allowed_iteration_is_success() {
+    let agent = "if [ $run = 2 ]; then : > done; else echo $run > work; fi";
+    verified(Scene::new(DONE, agent).drive(&["--max-iterations", "2"]));
+    unverified(Scene::new(DONE, agent).drive(&["--max-iterations", "1"]), 1);
+}
+
+#[test]
+fn a_promise_is_asked_for_once_and_is_no_condition() {
+    let scene = Scene::new(DONE, ": > done");
+    verified(scene.drive(&["--completion-promise", "SHUT"]));
+    let reasons: Vec<String> =
+        scene.told("judged", "reason").iter().map(|reason| reason["code"].to_string()).collect();
+    assert_eq!(reasons, ["\"promise_missing\"", "\"all_gates_passed_unpromised\""]);
+    assert!(scene.prompt(1).contains("<promise>SHUT</promise>"), "{}", scene.prompt(1));
+}
+
+#[test]
+fn a_promise_that_is_given_needs_no_second_run() {
+    let scene = Scene::new(DONE, ": > done; echo '<promise>SHUT</promise>'");
+    verified(scene.drive(&["--completion-promise", "SHUT"]));
+    scene.has_iterations(1);
+}
+
+#[test]
+fn a_promise_on_work_that_is_not_done_ends_nothing() {
+    let scene = Scene::new(DONE, "echo '<promise>SHUT</promise>'");
+    unverified(scene.drive(&["--completion-promise", "SHUT", "--max-iterations", "2"]), 1);
+    assert_eq!(scene.told("judged", "false_promise"), [true, true]);
+}
+
+#[test]
+fn every_box_of_the_task_list_has_to_be_ticked() {
+    let scene = Scene::new("true", r#"sed -i "$run s/\[ \]/[x]/" list.md"#);
+    scene.sandbox.file("list.md", "- [ ] one\n- [ ] two\n");
+    verified(scene.drive(&["--tasks", "list.md"]));
+    scene.has_iterations(2);
+    assert!(scene.prompt(2).contains("1 of 2 tasks are done"), "{}", scene.prompt(2));
+}
+
+#[test]
+fn what_is_told_of_a_loop_makes_no_receipt_void() {
+    let scene = Scene::new(r#"printf x >> "$NOTES/gate-runs"; test -f done"#, ": > done");
+    verified(scene.drive(&[]));
+    assert_eq!(scene.sandbox.verify(&[])["verdict"], "verified");
+    assert_eq!(scene.note("gate-runs"), "x", "the report of the loop changed the tree that it is about");
+}
