@@ -303,7 +303,7 @@ impl Desk<'_> {
             };
             places.iter().all(|place| fs::symlink_metadata(path(place)).is_err())
         };
-        let numbered = (2..).map(|number: u32| format!("{moment}-{number}"));
+        let numbered = (2..).map(|number: u32| format!("{moment}_{number:02}"));
         [moment.clone()].into_iter().chain(numbered).find(is_free).expect("the numbers do not run out")
     }
 
@@ -340,7 +340,7 @@ impl Desk<'_> {
     }
 }
 
-/// Sorted as text they are sorted by time.
+/// Sorted as text they are sorted by time, also several of one second: `_` comes after the point before the extension.
 const NAME: &str = "%Y-%m-%dT%H-%M-%SZ";
 
 fn is_name_of_ours(name: &OsStr) -> bool {
@@ -350,7 +350,7 @@ fn is_name_of_ours(name: &OsStr) -> bool {
     let Some((moment, number)) = stem.split_at_checked("2026-03-05T09-15-00Z".len()) else { return false };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     jiff::civil::DateTime::strptime(NAME, moment).is_ok()
-        && (number.is_empty() || number.strip_prefix('-').is_some_and(is_number))
+        && (number.is_empty() || number.strip_prefix('_').is_some_and(is_number))
 }
 
 fn naming(path: &Path, error: &io::Error) -> io::Error {
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_name_of_ours_is_a_moment_with_or_without_a_number() {
-        for name in ["2026-03-05T09-15-00Z.md", "2026-03-05T09-15-00Z-2.json", "2026-12-31T23-59-59Z-17.md"] {
+        for name in ["2026-03-05T09-15-00Z.md", "2026-03-05T09-15-00Z_02.json", "2026-12-31T23-59-59Z_17.md"] {
             assert!(is_name_of_ours(OsStr::new(name)), "{name}");
         }
         for name in [
@@ -397,8 +397,8 @@ mod tests {
             "2026-03-05.md",
             "2026-13-05T09-15-00Z.md",
             "2026-03-05T09-15-00Z.txt",
-            "2026-03-05T09-15-00Z-.md",
-            "2026-03-05T09-15-00Z-x.md",
+            "2026-03-05T09-15-00Z_.md",
+            "2026-03-05T09-15-00Z-2.md",
             "2026-03-05T09-15-00Z.md.bak",
             "é026-03-05T09-15-00Z.md",
         ] {
