@@ -389,7 +389,8 @@ mod tests {
 
     #[test]
     fn a_name_of_ours_is_a_moment_with_or_without_a_number() {
-        for name in ["2026-03-05T09-15-00Z.md", "2026-03-05T09-15-00Z_02.json", "2026-12-31T23-59-59Z_17.md"] {
+        for name in ["2026-03-05T09-15-00Z.md", "2026-03-05T09-15-00Z_02.json", "2026-12-31T23-59-59Z_17.md"]
+        {
             assert!(is_name_of_ours(OsStr::new(name)), "{name}");
         }
         for name in [

@@ -191,7 +191,10 @@ impl LoopStop<'_> {
                     _ => None,
                 };
                 let banner = on_lines_of_its_own(&telling.let_go(*verdict, reason, *limit));
-                let banner = self.found.with_report(banner);
+                // At a limit the person is asked, in words of its own.
+                let asks = *verdict == Verdict::Paused;
+                let banner =
+                    if asks { self.found.with_lost_report(banner) } else { self.found.with_report(banner) };
                 Ok(tell(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
             Decision::Wait { what } => Ok(tell(telling.waiting(what))),
