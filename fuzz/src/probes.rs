@@ -24,7 +24,7 @@ use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::secrets::Secrets;
 use ralph_core::state::State;
 use ralph_core::state_file::Exported;
-use ralph_core::stream::{AgentEvent, Dialect, StreamReader, is_session_id};
+use ralph_core::stream::{AgentEvent, Channel, Dialect, StreamReader, is_session_id};
 use ralph_core::task_list::TaskList;
 use ralph_core::wire::{HookReply, claude};
 use ralph_core::{agent_profile, agent_report, completion_marker as marker, duration, feedback, preset};
@@ -263,12 +263,12 @@ pub fn loop_file(bytes: &[u8]) {
 pub fn stream(bytes: &[u8]) {
     for dialect in Dialect::ALL {
         let (mut whole, mut events) = (StreamReader::new(dialect), Vec::new());
-        whole.feed(bytes, &mut |event| events.push(event));
+        whole.feed(Channel::Output, bytes, &mut |event| events.push(event));
         let summary = whole.end(&mut |event| events.push(event));
         let size = 1 + bytes.first().map_or(0, |byte| usize::from(*byte) % 16);
         let mut pieces = StreamReader::new(dialect);
         for piece in bytes.chunks(size) {
-            pieces.feed(piece, &mut |_| {});
+            pieces.feed(Channel::Output, piece, &mut |_| {});
         }
         assert_eq!(pieces.end(&mut |_| {}), summary);
         assert_eq!(summary.bytes, bytes.len() as u64);

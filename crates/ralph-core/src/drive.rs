@@ -69,6 +69,8 @@ pub struct Drive {
     pub rethinks: bool,
     /// In how many iterations in a row each rule was missing.
     pub denied: BTreeMap<String, u32>,
+    /// The iteration whose tree was kept last; 0 is the beginning.
+    pub last_kept: Option<u32>,
     pub owner: Option<Owner>,
 }
 
@@ -87,13 +89,11 @@ pub struct OpenIteration {
     pub ended: Option<AgentEnd>,
     /// How the words of that run stand to the promise, where one is asked for.
     pub promise: Option<PromiseSeen>,
-    /// Its tree has been kept.
-    pub kept: bool,
 }
 
 impl OpenIteration {
     fn new(number: u32) -> Self {
-        Self { number, ended: None, promise: None, kept: false }
+        Self { number, ended: None, promise: None }
     }
 }
 
@@ -102,6 +102,8 @@ impl Drive {
         match event {
             Event::IterationBegan { iteration, .. } => {
                 self.iterations = *iteration;
+                // What was kept of a run that is begun again does not count.
+                self.last_kept = self.last_kept.map(|kept| kept.min(iteration.saturating_sub(1)));
                 self.open = Some(OpenIteration::new(*iteration));
                 self.wait = None;
             }
@@ -114,11 +116,7 @@ impl Drive {
                     self.iterations = open.number.saturating_sub(1);
                 }
             }
-            Event::Kept { iteration, .. } => {
-                if let Some(open) = self.open.as_mut().filter(|open| open.number == *iteration) {
-                    open.kept = true;
-                }
-            }
+            Event::Kept { iteration, .. } => self.last_kept = Some(*iteration),
             Event::StrategyChanged => {
                 self.strategy_changed = true;
                 self.rethinks = true;
@@ -155,8 +153,22 @@ impl Drive {
         if let Some(open) = &mut self.open {
             open.ended = Some(run.ended.clone());
             open.promise.clone_from(&run.promise);
-            open.kept = false;
         }
+    }
+
+    /// The last iteration that was judged; 0 before the first.
+    fn judged(&self) -> u32 {
+        self.open.as_ref().map_or(self.iterations, |open| open.number.saturating_sub(1))
+    }
+
+    /// The iteration whose tree was not kept yet although it was judged, or 0 for the beginning.
+    pub fn not_kept(&self) -> Option<u32> {
+        Some(self.judged()).filter(|judged| self.last_kept.is_none_or(|kept| kept < *judged))
+    }
+
+    /// The open iteration, whose tree is still to be kept.
+    pub fn to_keep(&self) -> Option<u32> {
+        self.open.as_ref().map(|open| open.number).filter(|number| self.last_kept != Some(*number))
     }
 
     /// A rule that was missing so often in a row that trying on is of no use.

@@ -236,10 +236,39 @@ pub struct StreamReader {
     reader: Box<dyn ReadLines>,
     secrets: Secrets,
     summary: StreamSummary,
-    /// The beginning of a line whose end has not come yet.
+    output: Unfinished,
+    errors: Unfinished,
+}
+
+/// Where a client prints. A warning in the middle of a row must not tear it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    Output,
+    Errors,
+}
+
+/// The beginning of a line whose end has not come yet.
+#[derive(Default)]
+struct Unfinished {
     line: Vec<u8>,
     /// Inside a line that is too long.
     skipping: bool,
+}
+
+impl Unfinished {
+    fn is_nothing(&self) -> bool {
+        self.line.is_empty() && !self.skipping
+    }
+
+    /// Adds to the line, unless that makes it too long.
+    fn keep(&mut self, part: &[u8]) {
+        if self.skipping || self.line.len() + part.len() > LONGEST_LINE {
+            self.skipping = true;
+            self.line = Vec::new();
+        } else {
+            self.line.extend_from_slice(part);
+        }
+    }
 }
 
 impl StreamReader {
@@ -253,8 +282,8 @@ impl StreamReader {
             reader: dialect.reader(cost_before),
             secrets: Secrets::default(),
             summary: StreamSummary::default(),
-            line: Vec::new(),
-            skipping: false,
+            output: Unfinished::default(),
+            errors: Unfinished::default(),
         }
     }
 
@@ -265,51 +294,50 @@ impl StreamReader {
     }
 
     /// Takes the next bytes, cut anywhere.
-    pub fn feed(&mut self, mut bytes: &[u8], on: &mut dyn FnMut(AgentEvent)) {
+    pub fn feed(&mut self, channel: Channel, mut bytes: &[u8], on: &mut dyn FnMut(AgentEvent)) {
         self.summary.bytes += bytes.len() as u64;
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (part, rest) = (&bytes[..end], &bytes[end + 1..]);
             bytes = rest;
-            if self.line.is_empty() && !self.skipping && part.len() <= LONGEST_LINE {
+            if self.unfinished(channel).is_nothing() && part.len() <= LONGEST_LINE {
                 self.read(part, on);
                 continue;
             }
-            self.keep(part);
-            self.end_line(on);
+            self.unfinished(channel).keep(part);
+            self.end_line(channel, on);
         }
-        self.keep(bytes);
+        self.unfinished(channel).keep(bytes);
     }
 
     /// What the whole run came to. A last line without an end counts.
     pub fn end(mut self, on: &mut dyn FnMut(AgentEvent)) -> StreamSummary {
-        if !self.line.is_empty() || self.skipping {
-            self.end_line(on);
+        for channel in [Channel::Output, Channel::Errors] {
+            if !self.unfinished(channel).is_nothing() {
+                self.end_line(channel, on);
+            }
         }
         let Self { reader, secrets, summary, .. } = &mut self;
         reader.end(&mut Out { secrets, on: &mut |event| tell(summary, event, on) });
         self.summary
     }
 
-    /// Adds to the unfinished line, unless that makes it too long.
-    fn keep(&mut self, part: &[u8]) {
-        if self.skipping || self.line.len() + part.len() > LONGEST_LINE {
-            self.skipping = true;
-            self.line = Vec::new();
-        } else {
-            self.line.extend_from_slice(part);
+    fn unfinished(&mut self, channel: Channel) -> &mut Unfinished {
+        match channel {
+            Channel::Output => &mut self.output,
+            Channel::Errors => &mut self.errors,
         }
     }
 
-    fn end_line(&mut self, on: &mut dyn FnMut(AgentEvent)) {
-        if std::mem::take(&mut self.skipping) {
+    fn end_line(&mut self, channel: Channel, on: &mut dyn FnMut(AgentEvent)) {
+        let Unfinished { mut line, skipping } = std::mem::take(self.unfinished(channel));
+        if skipping {
             self.summary.lines += 1;
             tell(&mut self.summary, AgentEvent::Unknown, on);
             return;
         }
-        let mut line = std::mem::take(&mut self.line);
         self.read(&line, on);
         line.clear();
-        self.line = line;
+        self.unfinished(channel).line = line;
     }
 
     fn read(&mut self, line: &[u8], on: &mut dyn FnMut(AgentEvent)) {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use ralph_core::agent_profile::{CommandLine, Context, RunWish, Value, command_line, find};
 use ralph_core::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use ralph_core::id::{GateName, SessionId};
-use ralph_core::stream::{Limit, StreamReader, StreamSummary};
+use ralph_core::stream::{Channel, Limit, StreamReader, StreamSummary};
 use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
 use tempfile::TempDir;
 
@@ -97,7 +97,7 @@ impl Scene {
         let output = command.output().unwrap();
         let dialect = find(self.client.name(), &[]).unwrap().dialect;
         let mut reader = StreamReader::new(dialect);
-        reader.feed(&output.stdout, &mut |_| {});
+        reader.feed(Channel::Output, &output.stdout, &mut |_| {});
         let mut summary = reader.end(&mut |_| {});
         summary.hear_exit(dialect, output.status.code().unwrap_or_default());
         let text = format!(

@@ -19,6 +19,7 @@ pub(crate) mod driven;
 pub(crate) mod follow;
 mod head;
 mod json;
+pub(crate) mod keeper;
 pub(crate) mod lease;
 pub(crate) mod lines;
 mod log;
@@ -32,6 +33,7 @@ mod view;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::agent_profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
@@ -42,7 +44,7 @@ use ralph_core::duration;
 use ralph_core::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
 use ralph_core::gate::receipt::Receipt;
 use ralph_core::gate::{Gate, GateReport};
-use ralph_core::id::{Digest, TreeHash};
+use ralph_core::id::{Digest, LoopId, TreeHash};
 use ralph_core::layout::Layout;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Owner, PauseCause, Subject};
 use ralph_core::preset;
@@ -57,12 +59,13 @@ use crate::gates::{Findable, Watch};
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
 use crate::signals::Signals;
+use crate::tree::{Change, Tree};
 use crate::trust::Trust;
 use crate::{clock, env, files, ledger, loops, proc, task_list};
 
 use agent::{Call, Ran};
-use checkpoint::{Checkpoints, Kept, LOOPS_KEPT};
 use head::Head;
+use keeper::Keeper;
 use news::{Follow, News};
 use plan::Plan;
 
@@ -75,6 +78,8 @@ pub(crate) struct Driver<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) signals: &'a Signals,
     pub(crate) follow: &'a mut dyn Follow,
+    /// The tree before the first iteration is with it already: what the whole loop changed is told from there.
+    pub(crate) keeper: Keeper<'a>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +137,15 @@ pub(crate) fn take_over(
     Ok(())
 }
 
+/// Keeps the tree of a loop that is over, which its driver was killed too early to keep.
+pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
+    if let (Some(number), Some(wishes)) = (state.drive.not_kept(), &state.drive.wishes) {
+        let mut keeper = Keeper::new(repo, repo_home, id, wishes);
+        keeper.finish(number);
+        keeper.settle(&mut news::Nobody);
+    }
+}
+
 /// What the agent is asked first.
 pub(crate) fn first_prompt(plan: &Plan) -> String {
     prompt(plan, None, 1, &Context::Fresh, Approach::GoOn, None)
@@ -160,10 +174,14 @@ impl Driver<'_> {
         let _ends_with_us = WatchForFreedom::begin(self.dir(), self.signals);
         let mut state = ledger::state(&self.dir())?;
         self.follow.hear(&News::Begins { plan: self.plan, state: &state });
-        let (last, last_run) = (last_seen(&self.dir(), &state)?, LastRun::default());
-        let checkpoints = self.checkpoints();
-        let mut drive = Drive { driver: self, last, last_run, checkpoints };
-        drive.keep_beginning(&state)?;
+        let (last, last_run) = last_seen(&self.dir(), &state)?;
+        self.keeper.tell(self.follow);
+        match state.drive.not_kept() {
+            Some(0) if state.drive.iterations == 0 => self.keeper.begin(0, None),
+            Some(number) => self.keeper.finish(number),
+            None => {}
+        }
+        let mut drive = Drive { driver: self, last, last_run, kept_tree: None };
         loop {
             state = match drive::next(&state, clock::now()) {
                 Next::Nothing => break,
@@ -178,7 +196,7 @@ impl Driver<'_> {
                 break;
             }
         }
-        drive.forget_old_checkpoints();
+        drive.driver.keeper.settle(drive.driver.follow);
         drive.driver.follow.hear(&News::Ends { plan: drive.driver.plan, state: &state });
         Ok(state)
     }
@@ -188,16 +206,7 @@ impl Driver<'_> {
     }
 
     fn append(&self, events: Vec<Event>) -> io::Result<State> {
-        Ok(loops::append(self.repo_home, &self.dir(), |_| events)?.0)
-    }
-
-    /// None where they are not wanted, or cannot be.
-    fn checkpoints(&mut self) -> Option<Checkpoints> {
-        if !self.plan.wishes.checkpoints {
-            return None;
-        }
-        let made = Checkpoints::new(&self.repo.root, &self.plan.loop_id, &self.dir());
-        made.map_err(|why| self.follow.hear(&News::Trouble(&format!("no checkpoints: {why}")))).ok()
+        loops::note(self.repo_home, &self.dir(), &events)
     }
 }
 
@@ -206,7 +215,8 @@ struct Drive<'a> {
     driver: Driver<'a>,
     last: Option<Last>,
     last_run: LastRun,
-    checkpoints: Option<Checkpoints>,
+    /// The tree of the last iteration that was kept: what git has to look at again is told from there.
+    kept_tree: Option<Arc<Tree>>,
 }
 
 impl Drive<'_> {
@@ -235,6 +245,9 @@ impl Drive<'_> {
         let prompt = self.prompt(iteration, context, approach);
         files::replace(&prompt_file, prompt.as_bytes())?;
         let line = self.command_line(state, &prompt_file, context);
+        // The beginning: once a run is known to have begun, nobody takes it in any more.
+        self.driver.keeper.taken_in();
+        self.driver.keeper.go_on();
         if state.drive.open.is_none() {
             let fresh = *context == Context::Fresh;
             self.driver.append(vec![Event::IterationBegan { iteration, fresh }])?;
@@ -247,7 +260,7 @@ impl Drive<'_> {
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
         let state = self.agent_ended(state, iteration, &run, &summary)?;
         self.driver.follow.hear(&News::AgentEnded { run: &run, state: &state });
-        self.last_run = LastRun::of(&run, summary);
+        self.last_run = LastRun { not_signed_in: not_signed_in(&run, &summary), ..LastRun::of(&run) };
         Ok(state)
     }
 
@@ -303,48 +316,7 @@ impl Drive<'_> {
             let until = drive::waits_until(limit, state.drive.waits_in_a_row, clock::now());
             events.push(Event::WaitsUntil { until, why: why.clone() });
         }
-        let state = self.driver.append(events)?;
-        Ok(self.keep_iteration(iteration)?.unwrap_or(state))
-    }
-
-    fn keep_iteration(&mut self, iteration: u32) -> Result<Option<State>, DriveError> {
-        let kept = self.keep(iteration).map(|kept| self.driver.append(vec![kept]));
-        Ok(kept.transpose()?)
-    }
-
-    /// The tree before the first iteration: what the whole loop changed is told from there.
-    fn keep_beginning(&mut self, state: &State) -> Result<(), DriveError> {
-        if state.drive.iterations == 0
-            && let Some(kept) = self.keep(0)
-        {
-            self.driver.append(vec![kept])?;
-        }
-        Ok(())
-    }
-
-    /// Keeps the tree as it is. A checkpoint that fails is told once, and no more are tried.
-    fn keep(&mut self, iteration: u32) -> Option<Event> {
-        let checkpoints = self.checkpoints.as_mut()?;
-        let message = format!("ralph: iteration {iteration} of {}", self.driver.plan.loop_id);
-        match checkpoints.keep(iteration, &message, None) {
-            Ok(Kept { commit, lacks }) => {
-                if let Some(lacks) = lacks {
-                    self.driver.follow.hear(&News::Trouble(&format!("not in the checkpoint: {lacks}")));
-                }
-                Some(Event::Kept { iteration, commit })
-            }
-            Err(error) => {
-                self.checkpoints = None;
-                self.driver.follow.hear(&News::Trouble(&format!("no more checkpoints: {error}")));
-                None
-            }
-        }
-    }
-
-    fn forget_old_checkpoints(&self) {
-        if let Some(checkpoints) = &self.checkpoints {
-            let _next_time_then = checkpoints.prune(LOOPS_KEPT);
-        }
+        Ok(self.driver.append(events)?)
     }
 
     /// Whatever is down may come back: before the next run, once it is known that there is one.
@@ -356,10 +328,6 @@ impl Drive<'_> {
     }
 
     fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
-        if state.drive.open.as_ref().is_some_and(|open| !open.kept) {
-            // Whoever ran the agent was killed before that.
-            self.keep_iteration(iteration)?;
-        }
         let in_force = self.in_force(state)?;
         let judged = self.judge_by(state, &in_force);
         let outcome = match judged {
@@ -436,7 +404,14 @@ impl Drive<'_> {
             fresh: false,
             signals: Some(driver.signals),
         };
-        case.judge(&asked, &mut Gates(&mut *driver.follow))
+        let to_keep = state.drive.to_keep().filter(|_| driver.keeper.keeps());
+        let mut gates = Gates {
+            follow: &mut *driver.follow,
+            keeper: &mut driver.keeper,
+            to_keep,
+            kept_tree: &mut self.kept_tree,
+        };
+        case.judge(&asked, &mut gates)
     }
 
     /// What the agent has to promise.
@@ -521,7 +496,8 @@ fn prompt(
 }
 
 impl LastRun {
-    fn of(run: &AgentRun, summary: StreamSummary) -> Self {
+    /// All of it that is in the ledger.
+    fn of(run: &AgentRun) -> Self {
         let cut_off = match &run.ended {
             AgentEnd::TimedOut => Some(format!("it took longer than {}", duration::show(run.took))),
             AgentEnd::WentSilent => Some("it neither printed nor changed anything for too long".into()),
@@ -530,12 +506,16 @@ impl LastRun {
             | AgentEnd::OutOfUsage { .. }
             | AgentEnd::Interrupted => None,
         };
-        let status = summary.result.as_ref().and_then(|result| result.status);
-        let not_signed_in = match (&run.ended, status) {
-            (AgentEnd::Failed { why }, Some(401 | 403)) => Some(why.clone()),
-            _ => None,
-        };
-        Self { denials: summary.denials, cut_off, not_signed_in }
+        Self { denials: run.denied.clone(), cut_off, not_signed_in: None }
+    }
+}
+
+/// What the service says of the person's key, if that is why the run failed.
+fn not_signed_in(run: &AgentRun, summary: &StreamSummary) -> Option<String> {
+    let status = summary.result.as_ref().and_then(|result| result.status);
+    match (&run.ended, status) {
+        (AgentEnd::Failed { why }, Some(401 | 403)) => Some(why.clone()),
+        _ => None,
     }
 }
 
@@ -544,29 +524,33 @@ fn last_words(summary: &StreamSummary) -> &str {
     summary.result.as_ref().map_or(&summary.last_words, |result| &result.text)
 }
 
-/// What the gates said when the loop was last judged, for a drive that goes on after another.
-fn last_seen(dir: &std::path::Path, state: &State) -> Result<Option<Last>, DriveError> {
-    if state.last.is_none() {
-        return Ok(None);
+/// What the gates said when the loop was last judged and how the last run ended, for a drive that goes on after another.
+fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<Last>, LastRun), DriveError> {
+    if state.drive.iterations == 0 {
+        return Ok((None, LastRun::default()));
     }
-    let mut reports: Vec<GateReport> = Vec::new();
+    let (mut reports, mut last_run): (Vec<GateReport>, _) = (Vec::new(), LastRun::default());
     for line in ledger::read(dir)?.lines {
         match line.event {
             Event::RunStarted { .. } => reports.clear(),
             Event::GateRan { report, .. } => reports.push(report),
+            Event::AgentEnded { run, .. } => last_run = LastRun::of(&run),
             _ => {}
         }
     }
-    let tree = state.last.as_ref().and_then(|last| last.tree.clone());
-    let seen = GatesSeen {
-        reports,
-        receipts: Vec::new(),
-        required: Vec::new(),
-        environment: Digest::of(""),
-        tree: tree.unwrap_or_else(|| TreeHash::new("")),
-        unsettled: Vec::new(),
-    };
-    Ok(Some(Last { before: State::default(), seen, standing: Standing::Accepted }))
+    let last = state.last.as_ref().map(|last| Last {
+        before: State::default(),
+        seen: GatesSeen {
+            reports,
+            receipts: Vec::new(),
+            required: Vec::new(),
+            environment: Digest::of(""),
+            tree: last.tree.clone().unwrap_or_else(|| TreeHash::new("")),
+            unsettled: Vec::new(),
+        },
+        standing: Standing::Accepted,
+    });
+    Ok((last, last_run))
 }
 
 /// What the loop's own clock leaves for one run.
@@ -601,23 +585,56 @@ fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Tells of gates as news.
-struct Gates<'a>(&'a mut dyn Follow);
+/// Tells of gates as news, and keeps the tree that they are run on.
+struct Gates<'a, 'k> {
+    follow: &'a mut dyn Follow,
+    keeper: &'a mut Keeper<'k>,
+    /// The iteration whose tree is still to be kept.
+    to_keep: Option<u32>,
+    kept_tree: &'a mut Option<Arc<Tree>>,
+}
 
-impl Watch for Gates<'_> {
+impl Gates<'_, '_> {
+    /// What lies in the index for the iteration before must have been kept by then.
+    fn keep(&mut self, changed: Option<Vec<Change>>) {
+        if let Some(number) = self.to_keep.take() {
+            self.keeper.settle(self.follow);
+            self.keeper.begin(number, changed);
+            self.keeper.taken_in();
+        }
+    }
+}
+
+impl Watch for Gates<'_, '_> {
+    fn tree(&mut self, tree: &Arc<Tree>) {
+        if self.to_keep.is_some() {
+            let before = self.kept_tree.replace(tree.clone());
+            self.keep(before.map(|before| tree.changes_since(&before)));
+        }
+    }
+
     fn started(&mut self, gate: &Gate) {
-        self.0.hear(&News::GateStarted(gate));
+        self.follow.hear(&News::GateStarted(gate));
     }
 
     fn ended(&mut self, gate: &Gate) {
-        self.0.hear(&News::GateEnded(gate));
+        self.follow.hear(&News::GateEnded(gate));
     }
 
     fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
-        self.0.hear(&News::GateFinished(report));
+        self.follow.hear(&News::GateFinished(report));
     }
 
     fn changed(&mut self, files: &[String]) {
-        self.0.hear(&News::TreeChanged(files));
+        self.follow.hear(&News::TreeChanged(files));
+    }
+
+    fn seen(&mut self) {
+        if self.to_keep.is_some() {
+            // Nothing had to be run, so nobody told us of the tree.
+            *self.kept_tree = None;
+            self.keep(None);
+        }
+        self.keeper.go_on();
     }
 }

@@ -13,6 +13,7 @@
 //! | `CLAUDE_PID` | the client's own process, set by the client for its hooks |
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
 //! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
+//! | `TZ` | the zone of times that people read, where it is not the system's own |
 //! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
 //! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |

@@ -311,6 +311,15 @@ pub(crate) fn append(
     Ok((ledger.state().clone(), !events.is_empty()))
 }
 
+/// Writes events that more will follow soon, and the snapshot with those.
+pub(crate) fn note(repo_home: &RepoHome, dir: &std::path::Path, events: &[Event]) -> io::Result<State> {
+    let lock = take_lock(repo_home)?;
+    let now = clock::now();
+    let mut ledger = Ledger::open(dir, &lock, now).map_err(io::Error::other)?;
+    ledger.append(now, events).map_err(io::Error::other)?;
+    Ok(ledger.state().clone())
+}
+
 fn take_lock(repo_home: &RepoHome) -> io::Result<Lock> {
     let busy = || io::Error::new(io::ErrorKind::WouldBlock, "another ralph is changing this repo's state");
     Lock::take(&repo_home.lock_file(), PATIENCE)?.ok_or_else(busy)

@@ -223,6 +223,7 @@ impl ArchiveCommand<'_> {
                 env: &env,
                 timeout: patience,
                 manners: Manners::of_a_tool(Duration::from_secs(2)),
+                errors_apart: false,
                 log: &log.path().join("log"),
                 // The folder's name is like no other, so the run's mark is.
                 marker: &log.path().file_name().unwrap_or_default().to_string_lossy(),

@@ -24,6 +24,7 @@ mod descendants;
 #[cfg_attr(not(target_os = "linux"), path = "proc/other_unix.rs")]
 #[cfg_attr(target_os = "linux", path = "proc/linux.rs")]
 mod processes;
+mod start;
 mod stop_request;
 mod supervisor;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use ralph_core::stream::Channel;
 use rustix::process::Signal;
 
 pub(crate) use capture::Captured;
@@ -63,6 +65,8 @@ pub(crate) struct Job<'a> {
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) timeout: Duration,
     pub(crate) manners: Manners,
+    /// Whether what it prints as errors comes by a pipe of its own: nothing is torn by it, and the order is lost.
+    pub(crate) errors_apart: bool,
     /// Where the output is kept, up to a cap. Created with mode 0600.
     pub(crate) log: &'a Path,
     /// Unique among all runs: the value of `RALPH_RUN`, by which detached processes are found again.
@@ -142,8 +146,8 @@ pub(crate) enum How {
     Stopped,
 }
 
-/// Hears the output as it comes, on the thread that reads it.
-pub(crate) type Tap = Box<dyn FnMut(&[u8]) + Send>;
+/// Hears what is printed as it comes, on the thread that reads it.
+pub(crate) type Tap = Box<dyn FnMut(Channel, &[u8]) + Send>;
 
 /// Runs `job` to its end. Blocks; may be called from several threads at once.
 pub(crate) fn run(job: &Job<'_>, stop: &Stop) -> Ended {

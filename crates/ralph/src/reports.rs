@@ -7,10 +7,8 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::definition::{Found, Settings};
+use crate::driver::checkpoint::{self, Git};
 use crate::files::{self, Lock};
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
@@ -66,7 +65,10 @@ pub(crate) fn of_loop(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> io::Res
     let reading = ledger::read(&repo_home.loop_dir(id))?;
     let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
     Ok(report.map(|report| {
-        let files = report.last_commit().and_then(|last| changed_files(&repo.root, id, last));
+        let files = report.last_commit().and_then(|last| {
+            let git = Git::find(&repo.root, &repo_home.loop_dir(id)).ok()?;
+            checkpoint::changed_files(&git, id, last)
+        });
         let is_not_ours = |name: &String| {
             !Path::new(name).starts_with(MARKDOWN_FOLDER) && !Path::new(name).starts_with(JSON_FOLDER)
         };
@@ -357,32 +359,6 @@ fn naming(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The names of what differs between the tree that a loop began with and the last that was kept of it; none where they
-/// were not kept.
-fn changed_files(root: &Path, id: &LoopId, last: &str) -> Option<Vec<String>> {
-    let is_hash = last.len() >= 40 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let mut git = Command::new("git");
-    for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_")) {
-        git.env_remove(name);
-    }
-    git.env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("LC_ALL", "C")
-        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
-        .args(["diff-tree", "-r", "-z", "--name-only", "--relative"])
-        .arg(format!("refs/ralph/{id}/0"))
-        .arg(last)
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
-    let output = is_hash.then(|| git.output().ok())??;
-    output.status.success().then(|| {
-        let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,37 +381,5 @@ mod tests {
         ] {
             assert!(!is_name_of_ours(OsStr::new(name)), "{name}");
         }
-    }
-
-    #[test]
-    fn what_a_loop_changed_is_read_from_what_was_kept_of_it() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let git = |arguments: &[&str]| {
-            let output = Command::new("git")
-                .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
-                .args(arguments)
-                .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                .current_dir(dir.path())
-                .output()
-                .expect("git");
-            assert!(output.status.success(), "{arguments:?}: {output:?}");
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        };
-        let commit = |name: &str| {
-            fs::write(dir.path().join(name), name).expect("a file");
-            git(&["add", "-A"]);
-            git(&["commit", "-q", "-m", "x"]);
-            git(&["rev-parse", "HEAD"])
-        };
-        git(&["init", "-q"]);
-        let id = LoopId::new("fix-1");
-        let first = commit("before.txt");
-        assert_eq!(changed_files(dir.path(), &id, &first), None, "nothing was kept");
-        git(&["update-ref", "refs/ralph/fix-1/0", &first]);
-        commit("a b.txt");
-        let last = commit("ü\n.txt");
-        let names = changed_files(dir.path(), &id, &last).expect("both were kept");
-        assert_eq!(names, ["a b.txt", "ü\n.txt"]);
-        assert_eq!(changed_files(dir.path(), &id, "--output=x"), None);
     }
 }

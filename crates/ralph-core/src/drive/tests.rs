@@ -48,6 +48,31 @@ fn run(iteration: u32) -> Next {
 }
 
 #[test]
+fn a_tree_that_was_not_kept_is_made_up_for() {
+    let kept = |iteration| Event::Kept { iteration, commit: "c".into() };
+    let finished = |iteration| ended(iteration, AgentEnd::Finished);
+    let waits = || Event::WaitsUntil { until: at(60), why: "rate limit".into() };
+    // Whose tree lies taken in and not kept, and whose is to be taken in.
+    let table = [
+        ("nothing yet", vec![], (Some(0), None)),
+        ("the beginning", vec![kept(0)], (None, None)),
+        ("killed beside the first run", vec![began(1)], (Some(0), Some(1))),
+        ("killed after it", vec![began(1), finished(1)], (Some(0), Some(1))),
+        ("not judged yet", vec![began(1), finished(1), kept(0)], (None, Some(1))),
+        ("interrupted while the gates ran", vec![began(1), finished(1), kept(0), kept(1)], (None, None)),
+        ("judged", vec![began(1), finished(1), kept(0), judged(1)], (Some(1), None)),
+        ("killed beside the next run", vec![began(1), kept(0), judged(1), began(2)], (Some(1), Some(2))),
+        ("kept beside it", vec![began(1), kept(0), judged(1), began(2), kept(1)], (None, Some(2))),
+        ("refused by the service", vec![kept(0), began(1), ended(1, out_of_usage()), waits()], (None, None)),
+        ("run again after that", vec![kept(0), began(1), kept(1), waits(), began(1)], (None, Some(1))),
+    ];
+    for (what, events, expected) in table {
+        let drive = driven(Memory::Fresh, &events).drive;
+        assert_eq!((drive.not_kept(), drive.to_keep()), expected, "{what}");
+    }
+}
+
+#[test]
 fn every_half_of_an_iteration_is_made_up_for_once() {
     let waits = Event::WaitsUntil { until: at(60), why: "rate limit".into() };
     let failed = AgentEnd::Failed { why: "exit 1".into() };

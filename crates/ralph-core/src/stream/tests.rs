@@ -50,7 +50,7 @@ fn read(dialect: Dialect, stream: &[u8]) -> (Vec<AgentEvent>, StreamSummary) {
 
 fn read_with(mut reader: StreamReader, stream: &[u8]) -> (Vec<AgentEvent>, StreamSummary) {
     let mut events = Vec::new();
-    reader.feed(stream, &mut |event| events.push(event));
+    reader.feed(Channel::Output, stream, &mut |event| events.push(event));
     let summary = reader.end(&mut |event| events.push(event));
     (events, summary)
 }
@@ -454,8 +454,8 @@ fn a_line_that_is_too_long_is_skipped_to_its_end_wherever_it_is_cut() {
     for size in [stream.len(), LONGEST_LINE + 1, LONGEST_LINE, 1 << 20] {
         let mut reader = StreamReader::new(Dialect::Claude);
         for chunk in stream.chunks(size) {
-            reader.feed(chunk, &mut |_| {});
-            assert!(reader.line.len() <= LONGEST_LINE);
+            reader.feed(Channel::Output, chunk, &mut |_| {});
+            assert!(reader.output.line.len() <= LONGEST_LINE);
         }
         let summary = reader.end(&mut |_| {});
         assert_eq!((summary.unknown, summary.lines), (1, 2), "in pieces of {size}");
@@ -478,9 +478,9 @@ fn a_flood_leaves_nothing_behind_but_its_summary() {
     let (mut fed, mut largest) = (0, 0);
     while fed < FLOOD {
         for chunk in line.as_bytes().chunks(64 * 1024) {
-            reader.feed(chunk, &mut |_| {});
+            reader.feed(Channel::Output, chunk, &mut |_| {});
             fed += chunk.len();
-            largest = largest.max(reader.line.capacity());
+            largest = largest.max(reader.output.line.capacity());
         }
     }
     assert!(largest <= 4 * line.len(), "{largest} bytes are kept of lines of {}", line.len());
@@ -520,10 +520,30 @@ proptest! {
                 break;
             }
             let (chunk, after) = rest.split_at(rest.len().min(*size));
-            reader.feed(chunk, &mut |event| seen.push(event));
+            reader.feed(Channel::Output, chunk, &mut |event| seen.push(event));
             rest = after;
         }
         prop_assert_eq!(reader.end(&mut |event| seen.push(event)), whole);
+        prop_assert_eq!(seen, events);
+    }
+
+    /// What a client warns of on stderr may come at any moment, and tears no row.
+    #[test]
+    fn errors_come_in_between_and_tear_nothing(
+        stream in any_stream(), dialect in proptest::sample::select(Dialect::ALL.to_vec()), cut in 0usize..4000,
+    ) {
+        const WARNING: &str = "(node:1) a warning, which is\n";
+        let (events, whole) = read(dialect, &stream);
+        let (mut reader, mut seen) = (StreamReader::new(dialect), Vec::new());
+        let (before, after) = stream.split_at(cut.min(stream.len()));
+        reader.feed(Channel::Output, before, &mut |event| seen.push(event));
+        let told = seen.len();
+        reader.feed(Channel::Errors, WARNING.as_bytes(), &mut |event| seen.push(event));
+        let warned: Vec<AgentEvent> = seen.drain(told..).collect();
+        prop_assert_eq!(warned, read(dialect, WARNING.as_bytes()).0);
+        reader.feed(Channel::Output, after, &mut |event| seen.push(event));
+        let summary = reader.end(&mut |event| seen.push(event));
+        prop_assert_eq!(summary.bytes, whole.bytes + WARNING.len() as u64);
         prop_assert_eq!(seen, events);
     }
 

@@ -20,6 +20,7 @@ use super::{Done, Failure, init, verify};
 use crate::definition::{Found, InForce};
 use crate::driver::driven::{self, DrivenLoop};
 use crate::driver::follow::{self, Output};
+use crate::driver::keeper::Keeper;
 use crate::driver::plan::Plan;
 use crate::driver::{self, DriveError, Driver};
 use crate::files::{self, Lock};
@@ -142,12 +143,21 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     must_be_able_to_run(&plan.profile)?;
     let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
+    // It takes longest: the rest of the beginning goes on beside it.
+    let mut keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes);
+    keeper.begin(0, None);
     driver::begin(&place.repo_home, &plan, &in_force)?;
-    drive(&place, &plan, &signals, &arguments.output)
+    drive(&place, &plan, keeper, &signals, &arguments.output)
 }
 
 /// Drives a loop that is ours, and says how it ended.
-pub(super) fn drive(place: &Place, plan: &Plan, signals: &Signals, output: &OutputArguments) -> Done {
+fn drive(
+    place: &Place,
+    plan: &Plan,
+    keeper: Keeper<'_>,
+    signals: &Signals,
+    output: &OutputArguments,
+) -> Done {
     let output = output.output();
     let mut follow = follow::new(output, plan, &place.home, &place.repo.root, signals);
     let driver = Driver {
@@ -158,6 +168,7 @@ pub(super) fn drive(place: &Place, plan: &Plan, signals: &Signals, output: &Outp
         plan,
         signals,
         follow: &mut follow,
+        keeper,
     };
     let state = driver.drive()?;
     drop(follow);
@@ -178,6 +189,7 @@ pub(super) fn ended_without_a_word(place: &Place) -> Result<Option<DrivenLoop>, 
 /// Says it in its place.
 pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArguments) -> Done {
     files::sweep_temporary(&place.repo_home.loop_dir(&found.id));
+    driver::keep_last_tree(&place.repo, &place.repo_home, &found.id, &found.state);
     if let (Output::Quiet, Ok(Some(report))) =
         (output.output(), reports::of_loop(&place.repo, &place.repo_home, &found.id))
     {
@@ -383,7 +395,8 @@ pub(super) fn go_on(place: &Place, found: &DrivenLoop, at_once: bool, output: &O
     let _alone = one_at_a_time(place)?;
     let signals = Signals::watch();
     driver::take_over(&place.repo_home, &place.repo, &plan, at_once)?;
-    drive(place, &plan, &signals, output)
+    let keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes);
+    drive(place, &plan, keeper, &signals, output)
 }
 
 impl From<DriveError> for Failure {

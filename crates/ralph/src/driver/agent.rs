@@ -75,6 +75,8 @@ pub(super) fn run(mut call: Call<'_>, on: &mut dyn FnMut(&AgentEvent)) -> Ran {
         env: call.environment,
         timeout: call.longest_run,
         manners: Manners::of_an_agent(),
+        // Rows must stay whole; words of no form are read in the order they come.
+        errors_apart: call.dialect != Dialect::Plain,
         log: call.log,
         marker: call.marker,
     };
@@ -121,12 +123,12 @@ impl Ears {
 
     fn tap(&self, sender: mpsc::SyncSender<Heard>) -> Tap {
         let (begun, reader, last_byte) = (self.begun, self.reader.clone(), self.last_byte.clone());
-        Box::new(move |bytes| {
+        Box::new(move |channel, bytes| {
             last_byte
                 .store(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             if let Some(reader) = reader.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
                 // Nobody listens any more to somebody who holds the output after the end.
-                reader.feed(bytes, &mut |event| drop(sender.send(Heard::Event(event))));
+                reader.feed(channel, bytes, &mut |event| drop(sender.send(Heard::Event(event))));
             }
         })
     }

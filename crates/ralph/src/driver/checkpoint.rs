@@ -6,8 +6,8 @@
 //! is kept is what `git add -A` would take, below the root of the loop: tracked files, and untracked ones that are not
 //! ignored. Of a submodule that is its commit; filters (`clean`, LFS) run as they would for `git add`.
 //!
-//! It costs four short calls of git, and one where the caller knows that nothing changed. Any of them may fail, and a loop
-//! goes on without.
+//! It costs four short calls of git, of which only the first looks at the files: who keeps a tree beside other work waits
+//! for that one alone. Any of them may fail, and a loop goes on without.
 //!
 //! Files over [`HUGE`] are left out, and more than [`TOO_MUCH`] in all is not kept, wherever sizes are looked at: where the
 //! caller says which files changed, and where git did not take everything in within two seconds.
@@ -16,12 +16,13 @@ mod git;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use ralph_core::id::{Digest, LoopId};
@@ -32,11 +33,15 @@ use git::{lines, path_of};
 use crate::files;
 use crate::tree::Change;
 
+/// What the name of our index begins with.
+const INDEX: &str = "checkpoint-index";
+
 /// All that is ours in a repository.
 const OURS: &str = "refs/ralph/";
 
-/// The checkpoints of this many loops stay.
+/// The checkpoints of this many loops stay, and of a few more: to look for old ones is not worth it for each loop.
 pub(crate) const LOOPS_KEPT: usize = 20;
+const A_FEW_LOOPS: usize = 5;
 
 /// For calls that only handle names.
 const SHORT: Duration = Duration::from_secs(10);
@@ -50,6 +55,9 @@ struct Patience {
 
 const PATIENCE: Patience = Patience { at_ease: Duration::from_secs(2), with_care: Duration::from_secs(30) };
 
+/// Git holds every file that it knows against every name that it is given.
+const A_FEW: usize = 200;
+
 const HUGE: u64 = 100 << 20;
 const TOO_MUCH: u64 = 1 << 30;
 /// So many huge files are no accident, and their names fit no command line.
@@ -60,6 +68,8 @@ const TOO_MANY_HUGE: usize = 500;
 pub(crate) struct Checkpoints {
     git: Git,
     loop_id: LoopId,
+    scratch: PathBuf,
+    /// Where the index is now.
     index: PathBuf,
     /// The last one, where this process kept it.
     last: Option<Checkpoint>,
@@ -82,6 +92,16 @@ struct Checkpoint {
     number: u32,
     commit: String,
     tree: String,
+}
+
+/// The files as they were at a moment, in the index; git has not made a tree of them yet.
+#[derive(Debug)]
+pub(crate) struct TakenIn {
+    number: u32,
+    lacks: Option<String>,
+    /// The one before, where this process kept it.
+    last: Option<Checkpoint>,
+    is_unchanged: bool,
 }
 
 /// A tree that was kept.
@@ -125,63 +145,95 @@ impl Checkpoints {
     pub(crate) fn new(root: &Path, loop_id: &LoopId, scratch: &Path) -> Result<Self, NoRepository> {
         let unusable = |error: io::Error| NoRepository::Refused(format!("{}: {error}", scratch.display()));
         files::private_dir(scratch).map_err(unusable)?;
-        let index = fs::canonicalize(scratch).map_err(unusable)?.join("checkpoint-index");
-        let git = Git::find(root, scratch)?.with_index(index.clone());
-        Ok(Self { git, loop_id: loop_id.clone(), index, last: None, pace: Pace::AtEase, patience: PATIENCE })
+        let scratch = fs::canonicalize(scratch).map_err(unusable)?;
+        let index = existing_index(&scratch).unwrap_or_else(|| scratch.join(INDEX));
+        let mut git = Git::find(root, &scratch)?;
+        git.use_index(&index);
+        let (loop_id, last, pace, patience) = (loop_id.clone(), None, Pace::AtEase, PATIENCE);
+        Ok(Self { git, loop_id, scratch, index, last, pace, patience })
     }
 
-    /// Keeps the tree as it is now. Calling it again for the same number replaces that checkpoint.
+    /// Takes the files in as they are now, for the tree of that number.
     ///
-    /// Who knows how the tree differs from what it was when the number before was kept says so in `changed`, and git
+    /// Who knows how the tree differs from what it was when the number before was taken in says so in `changed`, and git
     /// need not look at every file. It is not heard where that number was not kept by this process.
-    pub(crate) fn keep(
+    pub(crate) fn take_in(&mut self, number: u32, changed: Option<&[Change]>) -> Result<TakenIn, KeepError> {
+        let last = self.last.take().filter(|last| last.number.checked_add(1) == Some(number));
+        let is_heard = last.is_some() && self.pace == Pace::AtEase;
+        let changed = changed.filter(|changed| is_heard && changed.len() <= A_FEW);
+        let is_unchanged = changed.is_some_and(<[Change]>::is_empty);
+        self.name_index(None)?;
+        let lacks = if is_unchanged {
+            None
+        } else {
+            self.take_in_from(&[Source::AsItIs, Source::RepositorysIndex, Source::Head], changed)?
+        };
+        self.name_index(Some(number))?;
+        Ok(TakenIn { number, lacks, last, is_unchanged })
+    }
+
+    /// Keeps what was taken in. For the same number as before it replaces that checkpoint.
+    pub(crate) fn keep(&mut self, taken_in: TakenIn) -> Result<Kept, KeepError> {
+        let TakenIn { number, lacks, last, is_unchanged } = taken_in;
+        let tree = match &last {
+            Some(last) if is_unchanged => last.tree.clone(),
+            _ => match self.write_tree() {
+                // It names what is not there any more. Better the files as they are by now than none.
+                Err(KeepError::Git(GitError::Failed { .. })) => {
+                    self.take_in_from(&[Source::RepositorysIndex, Source::Head], None)?;
+                    self.write_tree()?
+                }
+                tree => tree?,
+            },
+        };
+        self.keep_tree(number, tree, lacks, last)
+    }
+
+    /// Whether a predecessor took the files in for that number, and not for another one since.
+    pub(crate) fn has_taken_in(&self, number: u32) -> bool {
+        self.index_of(Some(number)).exists()
+    }
+
+    /// Keeps what it took in.
+    pub(crate) fn finish(&mut self, number: u32) -> Result<Kept, KeepError> {
+        self.remove_lock()?;
+        let tree = self.write_tree()?;
+        self.keep_tree(number, tree, None, None)
+    }
+
+    fn keep_tree(
         &mut self,
         number: u32,
-        message: &str,
-        changed: Option<&[Change]>,
+        tree: String,
+        lacks: Option<String>,
+        last: Option<Checkpoint>,
     ) -> Result<Kept, KeepError> {
-        let last = self.last.take().filter(|last| last.number.checked_add(1) == Some(number));
-        let changed = changed.filter(|_| last.is_some() && self.pace == Pace::AtEase);
         let before = match last {
             Some(last) => Some(last),
             None => self.before(number)?,
         };
-        let (tree, lacks) = match (changed, &before) {
-            (Some([]), Some(before)) => (before.tree.clone(), None),
-            (changed, _) => self.take_in(changed)?,
-        };
         let commit = match &before {
             Some(before) if before.tree == tree => before.commit.clone(),
-            _ => self.commit(&tree, before.as_ref(), message)?,
+            _ => {
+                let message = format!("ralph: iteration {number} of {}", self.loop_id);
+                self.commit(&tree, before.as_ref(), &message)?
+            }
         };
         self.point(number, &commit)?;
         self.last = Some(Checkpoint { number, commit: commit.clone(), tree });
         Ok(Kept { commit, lacks })
     }
 
-    /// Removes the checkpoints of all but the newest loops, and never those of this one. Only refs that have the form of
-    /// a checkpoint are touched.
-    pub(crate) fn prune(&self, loops: usize) -> Result<(), GitError> {
-        let format = "--format=%(committerdate:unix) %(refname)";
-        let listed = self.git.call(["for-each-ref", format, OURS], SHORT)?;
-        let mut by_loop: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
-        for line in lines(&listed).filter_map(|line| str::from_utf8(line).ok()) {
-            let Some((date, name)) = line.split_once(' ') else { continue };
-            let Some((folder, _)) = numbered(name) else { continue };
-            let (newest, names) = by_loop.entry(folder).or_default();
-            *newest = (*newest).max(date.parse().unwrap_or(0));
-            names.push(name);
-        }
-        let this = folder_of(&self.loop_id);
-        by_loop.remove(this.as_str());
-        let mut others: Vec<_> = by_loop.into_values().collect();
-        others.sort_by_key(|(newest, _)| std::cmp::Reverse(*newest));
-        let old = others.iter().skip(loops.saturating_sub(1)).flat_map(|(_, names)| names);
-        let orders: String = old.map(|name| format!("delete {name}\n")).collect();
-        if !orders.is_empty() {
-            self.git.call_with(["update-ref", "--no-deref", "--stdin"], Some(orders.as_bytes()), SHORT)?;
-        }
-        Ok(())
+    /// Forgets the checkpoints of all but the newest loops, and never those of this one. Nobody waits for it, and what is not
+    /// done when we end is done the next time.
+    pub(crate) fn forget_others_beside(&self, loops: usize) {
+        let (git, this) = (self.git.clone(), folder_of(&self.loop_id));
+        let _next_time_then = thread::Builder::new().spawn(move || {
+            if loops_kept(&git)? > loops + A_FEW_LOOPS {
+                prune(&git, &this, loops)?;
+            }
+            Ok::<_, GitError>(())
+        });
     }
 
     /// The newest checkpoint below that number.
@@ -190,18 +242,43 @@ impl Checkpoints {
         Ok(all.into_iter().rev().find(|checkpoint| checkpoint.number < number))
     }
 
-    /// The tree of the files as they are, and what is missing in it.
-    fn take_in(&mut self, changed: Option<&[Change]>) -> Result<(String, Option<String>), KeepError> {
-        let sources = match self.index.exists() {
-            true => &[Source::AsItIs, Source::RepositorysIndex, Source::Head][..],
-            false => &[Source::RepositorysIndex, Source::Head],
-        };
+    /// The index bears the number that it was filled for, and none while it is being filled.
+    fn index_of(&self, number: Option<u32>) -> PathBuf {
+        let number = number.map(|number| format!("-{number}")).unwrap_or_default();
+        self.scratch.join(format!("{INDEX}{number}"))
+    }
+
+    fn name_index(&mut self, number: Option<u32>) -> io::Result<()> {
+        self.remove_lock()?;
+        let name = self.index_of(number);
+        match fs::rename(&self.index, &name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.git.use_index(&name);
+        self.index = name;
+        Ok(())
+    }
+
+    /// Left by a git that was killed; whoever owns the loop is the only one who uses this index.
+    fn remove_lock(&self) -> io::Result<()> {
+        remove(&with_suffix(&self.index, ".lock"))
+    }
+
+    /// Tells what could not be taken in.
+    fn take_in_from(
+        &mut self,
+        sources: &[Source],
+        changed: Option<&[Change]>,
+    ) -> Result<Option<String>, KeepError> {
         let mut outcome = Err(KeepError::GivenUp);
         for source in sources {
+            if matches!(source, Source::AsItIs) && !self.index.exists() {
+                continue;
+            }
             self.prepare_index(*source)?;
             // What changed since the last one says nothing about an index that was not there.
-            let changed = changed.filter(|_| matches!(source, Source::AsItIs));
-            outcome = self.take_in_once(changed);
+            outcome = self.take_in_once(changed.filter(|_| matches!(source, Source::AsItIs)));
             // Of all that can be wrong, only a damaged index is mended by another one.
             if !matches!(outcome, Err(KeepError::Git(GitError::Failed { .. }))) {
                 break;
@@ -211,16 +288,16 @@ impl Checkpoints {
     }
 
     fn prepare_index(&self, source: Source) -> io::Result<()> {
-        // Left by a git that was killed; whoever owns the loop is the only one who uses this index.
-        remove(&with_suffix(&self.index, ".lock"))?;
+        self.remove_lock()?;
+        let index = &self.index;
         match source {
             Source::AsItIs => Ok(()),
             Source::RepositorysIndex => {
-                remove(&self.index)?;
-                copy_with_its_time(&self.git.own_index(), &self.index)
+                remove(index)?;
+                copy_with_its_time(&self.git.own_index(), index)
             }
             Source::Head => {
-                remove(&self.index)?;
+                remove(index)?;
                 // Before the first commit there is nothing to start from.
                 let _unborn = self.git.call(["read-tree", "HEAD"], self.patience.with_care);
                 Ok(())
@@ -228,22 +305,24 @@ impl Checkpoints {
         }
     }
 
-    fn take_in_once(&mut self, changed: Option<&[Change]>) -> Result<(String, Option<String>), KeepError> {
+    fn take_in_once(&mut self, changed: Option<&[Change]>) -> Result<Option<String>, KeepError> {
         let at_ease = match (self.pace, changed) {
             (Pace::AtEase, Some(changed)) => self.add_changed(changed),
             (Pace::AtEase, None) => self.add(&[], self.patience.at_ease).map_err(KeepError::from),
             (Pace::WithCare, _) => self.add_with_care(),
             (Pace::NotAtAll, _) => Err(KeepError::GivenUp),
         };
-        let lacks = match at_ease {
+        match at_ease {
             Err(KeepError::Git(GitError::TookTooLong { .. })) if self.pace == Pace::AtEase => {
                 self.pace = Pace::WithCare;
-                self.add_with_care()?
+                self.add_with_care()
             }
-            other => other?,
-        };
-        let tree = object(&self.git.call(["write-tree"], SHORT)?)?;
-        Ok((tree, lacks))
+            other => other,
+        }
+    }
+
+    fn write_tree(&self) -> Result<String, KeepError> {
+        object(&self.git.call(["write-tree"], SHORT)?)
     }
 
     /// Only these. Where git knows better, everything.
@@ -252,7 +331,9 @@ impl Checkpoints {
         if weighed.usual.is_empty() {
             return Ok(weighed.left_out());
         }
-        let words = ["add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"];
+        // For a few files it is not worth to look at all of them by threads.
+        let words = ["-c", "core.preloadIndex=false", "add", "--all", "--ignore-errors"].into_iter();
+        let words = words.chain(["--pathspec-from-file=-", "--pathspec-file-nul"]);
         let mut names = Vec::new();
         for path in &weighed.usual {
             names.extend_from_slice(b":(literal)");
@@ -339,6 +420,9 @@ impl Checkpoints {
 
     fn point(&self, number: u32, commit: &str) -> Result<(), GitError> {
         let name = format!("{}{number}", folder_of(&self.loop_id));
+        if self.git.point_at_once(&name, commit) {
+            return Ok(());
+        }
         let words = ["update-ref", "--no-deref", &name, commit];
         let lock = self.git.lock_of(&name);
         let pointed = self.git.call(words, SHORT);
@@ -350,6 +434,36 @@ impl Checkpoints {
             other => other.map(drop),
         }
     }
+}
+
+/// Only refs that have the form of a checkpoint are touched.
+fn prune(git: &Git, this: &str, loops: usize) -> Result<(), GitError> {
+    let format = "--format=%(committerdate:unix) %(refname)";
+    let listed = git.call(["for-each-ref", format, OURS], SHORT)?;
+    let mut by_loop: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
+    for line in lines(&listed).filter_map(|line| str::from_utf8(line).ok()) {
+        let Some((date, name)) = line.split_once(' ') else { continue };
+        let Some((folder, _)) = numbered(name) else { continue };
+        let (newest, names) = by_loop.entry(folder).or_default();
+        *newest = (*newest).max(date.parse().unwrap_or(0));
+        names.push(name);
+    }
+    by_loop.remove(this);
+    let mut others: Vec<_> = by_loop.into_values().collect();
+    others.sort_by_key(|(newest, _)| std::cmp::Reverse(*newest));
+    let old = others.iter().skip(loops.saturating_sub(1)).flat_map(|(_, names)| names);
+    let orders: String = old.map(|name| format!("delete {name}\n")).collect();
+    if !orders.is_empty() {
+        git.call_with(["update-ref", "--no-deref", "--stdin"], Some(orders.as_bytes()), SHORT)?;
+    }
+    Ok(())
+}
+
+/// Of how many loops there are checkpoints. Their dates cost a look at every commit.
+fn loops_kept(git: &Git) -> Result<usize, GitError> {
+    let listed = git.call(["for-each-ref", "--format=%(refname)", OURS], SHORT)?;
+    let names = lines(&listed).filter_map(|line| str::from_utf8(line).ok());
+    Ok(names.filter_map(|name| Some(numbered(name)?.0)).collect::<BTreeSet<_>>().len())
 }
 
 /// New and changed files by what they weigh.
@@ -381,6 +495,16 @@ fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
 pub(crate) fn kept(git: &Git, loop_id: &LoopId) -> Result<BTreeMap<u32, String>, GitError> {
     let all = checkpoints(git, loop_id)?;
     Ok(all.into_iter().map(|checkpoint| (checkpoint.number, checkpoint.commit)).collect())
+}
+
+/// The files in which a checkpoint differs from the beginning of its loop; none where that cannot be told.
+pub(crate) fn changed_files(git: &Git, loop_id: &LoopId, commit: &str) -> Option<Vec<String>> {
+    let commit = object(commit.as_bytes()).ok()?;
+    let beginning = format!("{}0", folder_of(loop_id));
+    let words = ["diff-tree", "-r", "-z", "--name-only", "--relative", &beginning, &commit];
+    let listed = git.call(words, SHORT).ok()?;
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 /// Sorted by number.
@@ -424,6 +548,13 @@ fn object(answer: &[u8]) -> Result<String, KeepError> {
         true => Ok(text),
         false => Err(KeepError::NoObject(text)),
     }
+}
+
+/// What a predecessor left.
+fn existing_index(scratch: &Path) -> Option<PathBuf> {
+    let names = fs::read_dir(scratch).ok()?.flatten().map(|entry| entry.file_name());
+    let mut names = names.filter_map(|name| name.into_string().ok());
+    names.find(|name| name.starts_with(INDEX) && !name.ends_with(".lock")).map(|name| scratch.join(name))
 }
 
 /// With the time of the original, by which git knows which of its entries are too young to be believed. No original,

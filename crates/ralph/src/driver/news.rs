@@ -67,3 +67,10 @@ impl Follow for Vec<Box<dyn Follow>> {
         }
     }
 }
+
+/// Nobody follows.
+pub(super) struct Nobody;
+
+impl Follow for Nobody {
+    fn hear(&mut self, _news: &News<'_>) {}
+}

@@ -46,6 +46,7 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
             env: &run.environment.variables,
             timeout: gate.timeout,
             manners: Manners::of_a_tool(GRACE),
+            errors_apart: false,
             log: &log,
             marker: &format!("{}{name}", run.mark),
         },

@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ralph_core::stream::Channel;
+
 use super::Tap;
 
 pub(super) const HEAD: usize = 64 * 1024;
@@ -50,9 +52,9 @@ impl Recorder {
         Self { tap, head: Vec::new(), tail: Tail::default(), total: 0, log: Log::create(log) }
     }
 
-    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+    pub(super) fn take_in(&mut self, channel: Channel, bytes: &[u8]) {
         if let Some(tap) = &mut self.tap {
-            tap(bytes);
+            tap(channel, bytes);
         }
         self.total += bytes.len() as u64;
         self.log.append_until_cap(bytes);
@@ -81,13 +83,13 @@ pub(super) struct Recording(Arc<Mutex<Option<Recorder>>>);
 
 impl Recording {
     /// Reads until the last holder of the pipe has closed it.
-    pub(super) fn drain(&self, mut pipe: PipeReader) {
+    pub(super) fn drain(&self, channel: Channel, mut pipe: PipeReader) {
         let mut buffer = vec![0; BUFFER];
         loop {
             match pipe.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(count) => match self.lock().as_mut() {
-                    Some(recorder) => recorder.take_in(&buffer[..count]),
+                    Some(recorder) => recorder.take_in(channel, &buffer[..count]),
                     None => return,
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -11,7 +11,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
-use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,7 +35,8 @@ struct Entry {
     leader: Pid,
     /// The marker as it stands in an environment.
     marker: Vec<u8>,
-    pipe: u64,
+    /// Those that it prints into.
+    pipes: Vec<u64>,
     /// Pid and start of everyone ever found to belong.
     known: HashSet<(Pid, u64)>,
 }
@@ -51,15 +51,14 @@ impl Family {
     /// Starts a leader and lists its family in one step.
     pub(super) fn found(
         marker: &str,
-        pipe: u64,
-        spawn: impl FnOnce() -> io::Result<Child>,
-    ) -> io::Result<(Child, Self)> {
+        pipes: Vec<u64>,
+        start: impl FnOnce() -> io::Result<Pid>,
+    ) -> io::Result<Self> {
         let mut families = families();
-        let child = spawn()?;
-        let leader = Pid::from_child(&child);
+        let leader = start()?;
         let marker = format!("{MARK}={marker}").into_bytes();
-        families.push(Entry { leader, marker, pipe, known: HashSet::new() });
-        Ok((child, Self { leader }))
+        families.push(Entry { leader, marker, pipes, known: HashSet::new() });
+        Ok(Self { leader })
     }
 
     pub(super) fn leader(&self) -> Pid {
@@ -91,12 +90,12 @@ impl Family {
 
     /// Strikes the family off the list. A leader that has `exited` is reaped; the group gets a last SIGKILL
     /// before its number is free.
-    pub(super) fn dissolve(self, child: &mut Child, exited: bool) {
+    pub(super) fn dissolve(&self, exited: bool) {
         let mut families = families();
         unix::signal_group(self.leader, Signal::KILL);
         if exited {
             // Its status has been read already.
-            child.wait().ok();
+            unix::bury(self.leader);
         }
         families.retain(|entry| entry.leader != self.leader);
     }
@@ -324,7 +323,7 @@ fn family_of(process: &Process, families: &[Entry]) -> Option<Pid> {
         })
         .or_else(|| {
             let pipes = processes::pipes(process.pid);
-            leader_where(&|entry| pipes.contains(&entry.pipe))
+            leader_where(&|entry| entry.pipes.iter().any(|pipe| pipes.contains(pipe)))
         })
 }
 

@@ -37,11 +37,6 @@ pub(crate) fn adopt_orphans() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok();
 }
 
-/// For a child: it is killed when the thread that started it ends.
-pub(super) fn die_with_parent() {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).ok();
-}
-
 /// What names a process for good: when it started, and in which life of the machine.
 pub(crate) fn identity(pid: i32) -> Option<(u64, String)> {
     let process = look_at(Pid::from_raw(pid)?).filter(|process| !process.dead)?;

@@ -18,9 +18,6 @@ pub(super) struct Process {
 /// Makes this process the parent of every descendant that loses its own. Only Linux can.
 pub(crate) fn adopt_orphans() {}
 
-/// For a child: it is killed when we are. Only Linux can.
-pub(super) fn die_with_parent() {}
-
 /// What names a process for good. Here only that it is there is known.
 pub(crate) fn identity(pid: i32) -> Option<(u64, String)> {
     super::is_alive(pid).then(|| (0, String::new()))

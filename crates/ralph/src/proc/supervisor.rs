@@ -3,18 +3,18 @@
 //! All that happens comes in through one inbox, and the next deadline is how long we listen. A command that
 //! exits cleanly is done when its exit and the end of its output have been heard: no sleeping, no looking again.
 
-use std::io;
-use std::process::Child;
+use std::io::{self, PipeWriter};
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ralph_core::stream::Channel;
 use rustix::process::Signal;
 
 use super::capture::Recording;
 use super::descendants::Family;
 use super::unix::{self, Exit};
-use super::{Ended, How, Job, What, processes};
+use super::{Ended, How, Job, What, processes, start};
 
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 /// How long SIGKILL is repeated. Only a process the kernel itself holds up survives the first.
@@ -52,12 +52,12 @@ impl Pauses {
 pub(super) struct Supervisor<'a> {
     job: &'a Job<'a>,
     begun: Instant,
-    child: Child,
     family: Family,
     recording: Recording,
     inbox: Receiver<Event>,
     exit: Option<(Exit, Instant)>,
-    output_ended: bool,
+    /// Pipes that somebody may still print into.
+    outputs_open: usize,
     stop_asked: bool,
     stop_insisted: bool,
 }
@@ -70,30 +70,37 @@ impl<'a> Supervisor<'a> {
         sender: Sender<Event>,
         inbox: Receiver<Event>,
     ) -> Result<Self, String> {
-        let (reader, writer) = io::pipe().map_err(|error| format!("no pipe for the output: {error}"))?;
-        processes::widen(&reader);
-        let pipe = rustix::fs::fstat(&reader).map_err(|error| error.to_string())?.st_ino;
-        let (drain, done) = (recording.clone(), sender.clone());
-        listen_in_thread("output", move || {
-            drain.drain(reader);
-            done.send(Event::OutputEnded).ok();
-        })?;
-        let (child, family) = Family::found(job.marker, pipe, || unix::spawn(job, writer))
+        let listen = |channel: Channel| -> Result<(PipeWriter, u64), String> {
+            let (reader, writer) = io::pipe().map_err(|error| format!("no pipe for the output: {error}"))?;
+            processes::widen(&reader);
+            let pipe = rustix::fs::fstat(&reader).map_err(|error| error.to_string())?.st_ino;
+            let (drain, done) = (recording.clone(), sender.clone());
+            listen_in_thread("output", move || {
+                drain.drain(channel, reader);
+                done.send(Event::OutputEnded).ok();
+            })?;
+            Ok((writer, pipe))
+        };
+        let (output, pipe) = listen(Channel::Output)?;
+        let apart = if job.errors_apart { Some(listen(Channel::Errors)?) } else { None };
+        let (errors, other_pipe) = apart.unzip();
+        let pipes: Vec<u64> = [pipe].into_iter().chain(other_pipe).collect();
+        let outputs_open = pipes.len();
+        let family = Family::found(job.marker, pipes, || start::leader(job, output, errors))
             .map_err(|error| why_not_started(job, &error))?;
         let leader = family.leader();
         let waiting = listen_in_thread("exit", move || {
             sender.send(Event::Exited(unix::await_exit(leader))).ok();
         });
         let exit = None;
-        let mut supervisor = Self {
+        let supervisor = Self {
             job,
             begun,
-            child,
             family,
             recording,
             inbox,
             exit,
-            output_ended: false,
+            outputs_open,
             stop_asked: false,
             stop_insisted: false,
         };
@@ -101,7 +108,7 @@ impl<'a> Supervisor<'a> {
             Ok(()) => Ok(supervisor),
             Err(why) => {
                 supervisor.family.signal(Signal::KILL);
-                supervisor.family.dissolve(&mut supervisor.child, true);
+                supervisor.family.dissolve(true);
                 Err(why)
             }
         }
@@ -113,7 +120,7 @@ impl<'a> Supervisor<'a> {
             (How::TimedOut | How::Stopped, _) | (_, None) => self.begun.elapsed(),
             (_, Some((_, at))) => *at - self.begun,
         };
-        self.family.dissolve(&mut self.child, self.exit.is_some());
+        self.family.dissolve(self.exit.is_some());
         let (output, log_error) = self.recording.take().finish();
         Ended { how, took, output, log_error }
     }
@@ -153,14 +160,14 @@ impl<'a> Supervisor<'a> {
     fn clean_within(&mut self, deadline: Instant) -> bool {
         let mut pauses = Pauses::default();
         loop {
-            if self.output_ended && !self.family.others_left() {
+            if self.outputs_open == 0 && !self.family.others_left() {
                 return true;
             }
             if self.stop_asked || Instant::now() >= deadline {
                 return false;
             }
             // The end of the output is announced; that of a silent process is not.
-            let next_look = if self.output_ended { Instant::now() + pauses.next() } else { deadline };
+            let next_look = if self.outputs_open == 0 { Instant::now() + pauses.next() } else { deadline };
             self.hear(Some(next_look.min(deadline)));
         }
     }
@@ -176,7 +183,7 @@ impl<'a> Supervisor<'a> {
             self.gone_within(KILL_PATIENCE, |family| family.signal(Signal::KILL));
         }
         let deadline = Instant::now() + OUTPUT_PATIENCE;
-        while !self.output_ended && self.hear(Some(deadline)) {}
+        while self.outputs_open > 0 && self.hear(Some(deadline)) {}
     }
 
     /// Whether the command and all its descendants are gone in time; `look` tells of the descendants, and may do
@@ -208,7 +215,7 @@ impl<'a> Supervisor<'a> {
         };
         match event {
             Some(Event::Exited(exit)) => self.exit = Some((exit, Instant::now())),
-            Some(Event::OutputEnded) => self.output_ended = true,
+            Some(Event::OutputEnded) => self.outputs_open = self.outputs_open.saturating_sub(1),
             Some(Event::StopAsked) => self.stop_asked = true,
             Some(Event::StopInsisted) => self.stop_insisted = true,
             None => return false,

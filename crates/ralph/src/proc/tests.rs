@@ -56,6 +56,7 @@ impl Scene {
             env: &env,
             timeout: self.timeout,
             manners: Manners::of_a_tool(self.grace),
+            errors_apart: false,
             log: &self.log,
             marker: &self.nap,
         };
@@ -100,6 +101,75 @@ impl Scene {
     }
 }
 
+/// Runs a program without a shell, and tells how it ended and what it printed.
+fn program(program: &str, arguments: &[&str], path: &str, dir: &Path) -> (How, String) {
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    let job = Job {
+        command: What::Program { program: program.as_ref(), arguments: &arguments, stdin: None },
+        dir,
+        env: &[("PATH".into(), path.into())],
+        timeout: AMPLE,
+        manners: Manners::of_an_agent(),
+        errors_apart: false,
+        log: &dir.join("program.log"),
+        marker: "a program",
+    };
+    let ended = run(&job, &Stop::new());
+    (ended.how.clone(), printed(&ended))
+}
+
+fn script(path: &Path, text: &str, mode: u32) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_program_is_found_as_a_shell_would_find_it() {
+    let dir = TempDir::new().unwrap();
+    script(&dir.path().join("one/tool"), "#!/bin/sh\necho one $0 $1\n", 0o755);
+    script(&dir.path().join("two/tool"), "#!/bin/sh\necho two $1\n", 0o755);
+    script(&dir.path().join("three/tool"), "echo three $1\n", 0o755);
+    script(&dir.path().join("four/tool"), "#!/bin/sh\necho four\n", 0o644);
+    let at = |folder: &str| dir.path().join(folder).display().to_string();
+    let ran = |name: &str, path: &str| program(name, &["word"], path, dir.path());
+    let said = |text: &str| (How::Exited { code: 0 }, format!("{text}\n"));
+    assert_eq!(ran("tool", &at("two")), said("two word"));
+    // The command's own PATH counts, in its order, and what cannot be run is passed over.
+    assert_eq!(ran("tool", &format!("{}:{}:{}", at("none"), at("four"), at("two"))), said("two word"));
+    // A script that does not say who reads it is read by the shell.
+    assert_eq!(ran("tool", &at("three")), said("three word"));
+    // Paths are seen from the command's folder.
+    assert_eq!(ran("./one/tool", ""), said("one ./one/tool word"));
+    assert_eq!(ran("tool", "two"), said("two word"));
+    for (name, path) in [("tool", at("none")), ("./none/tool", String::new()), ("./four/tool", String::new())]
+    {
+        let (how, _) = ran(name, &path);
+        assert!(matches!(&how, How::CouldNotStart { why } if why.contains(name)), "{name}: {how:?}");
+    }
+    let (how, _) = program("to\0ol", &[], "/bin", dir.path());
+    assert!(matches!(how, How::CouldNotStart { .. }), "{how:?}");
+}
+
+/// Our own handlers, and that we ignore closed pipes, are nothing to the command; nothing is held back from it.
+#[test]
+fn signals_mean_to_a_command_what_they_mean_to_any() {
+    let _handled = crate::signals::Signals::watch();
+    let scene = Scene::new();
+    let sets = |status: &str| {
+        ["SigBlk:", "SigCgt:", "SigIgn:"].map(|name| {
+            let set = status.lines().find_map(|line| line.strip_prefix(name)).expect("a set of signals");
+            u64::from_str_radix(set.trim(), 16).expect("a number")
+        })
+    };
+    let [_, caught, ignored] = sets(&fs::read_to_string("/proc/self/status").unwrap());
+    let pipe = 1 << 12;
+    assert!(caught != 0 && ignored & pipe != 0, "there is nothing to see here");
+    assert_eq!(sets(&printed(&scene.ended("cat /proc/self/status"))), [0, 0, ignored & !pipe]);
+    assert_eq!(scene.how("kill -INT $$; sleep 1"), How::Signalled { signal: 2 });
+    assert_eq!(scene.how("kill -PIPE $$; sleep 1"), How::Signalled { signal: 13 });
+}
+
 /// Lost processes are anybody's to sweep, so tests that lose one, or sweep, take turns.
 fn sweeping() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -131,6 +201,7 @@ fn could_not_start_in_a_missing_folder() {
         env: &[],
         timeout: AMPLE,
         manners: Manners::of_a_tool(scene.grace),
+        errors_apart: false,
         log: &scene.log,
         marker: "none",
     };
@@ -169,6 +240,46 @@ fn keeps_both_streams_in_the_order_written() {
     assert_eq!(printed(&ended), "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
     assert_eq!(fs::read(&scene.log).unwrap(), ended.output.head);
     assert_eq!(fs::metadata(&scene.log).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Whoever holds one of two pipes is found like the holder of the only one.
+#[test]
+fn errors_that_come_apart_are_heard_as_errors_and_followed_like_the_output() {
+    let _turn = sweeping();
+    let dir = TempDir::new().unwrap();
+    let heard = std::sync::Arc::new(Mutex::new((String::new(), String::new())));
+    let run_it = |line: &str| {
+        let ears = heard.clone();
+        let tap: Tap = Box::new(move |channel, bytes| {
+            let mut ears = ears.lock().unwrap();
+            let text = String::from_utf8_lossy(bytes);
+            match channel {
+                Channel::Output => ears.0.push_str(&text),
+                Channel::Errors => ears.1.push_str(&text),
+            }
+        });
+        let job = Job {
+            command: What::Shell(line),
+            dir: dir.path(),
+            env: &[("PATH".into(), crate::env::path())],
+            timeout: AMPLE,
+            manners: Manners::of_an_agent(),
+            errors_apart: true,
+            log: &dir.path().join("log"),
+            marker: "errors apart",
+        };
+        run_tapped(&job, &[], Some(tap))
+    };
+    let ended = run_it("printf '{\"half'; echo warning >&2; printf ' a row\"}'");
+    assert_eq!(ended.how, How::Exited { code: 0 });
+    assert_eq!(*heard.lock().unwrap(), ("{\"half a row\"}".to_owned(), "warning\n".to_owned()));
+    assert_eq!(ended.output.total, 22);
+    // No marker in its environment, another session, nobody's child: the pipe alone tells whose it is.
+    let ended = run_it("(setsid env -i sleep 600.77 >/dev/null 2>&2 </dev/null &) ; sleep 0.1");
+    assert!(
+        matches!(&ended.how, How::Leaked { processes, .. } if processes[0].contains("600.77")),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -381,7 +492,7 @@ fn captures_the_same_however_it_is_cut() {
         for cut in [997, 4096, 65_536, 131_072, 500_000] {
             let mut recorder = Recorder::new(&dir.path().join("log"), None);
             for chunk in stream[..length].chunks(cut) {
-                recorder.take_in(chunk);
+                recorder.take_in(Channel::Output, chunk);
             }
             let (captured, log_error) = recorder.finish();
             let (head, rest) = stream[..length].split_at(HEAD.min(length));

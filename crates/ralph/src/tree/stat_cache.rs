@@ -100,8 +100,10 @@ impl StatCache {
             ListingRef::New(_) => listing_to_keep.is_none() && self.listing.is_none(),
         };
         let hits = found.iter().filter(|found| found.is_remembered()).count();
-        let keep = Keep::of(found, &settled);
-        if !listing_is_kept || hits != self.files.len() || keep.len() != hits {
+        let kept = || found.iter().filter_map(|found| Keep::one(found, &settled));
+        if !listing_is_kept || hits != self.files.len() || kept().count() != hits {
+            let mut keep: Vec<Keep<'_>> = kept().collect();
+            keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
             replace(file, &encode(root, listing_to_keep, &keep)).ok();
         }
     }
@@ -156,12 +158,6 @@ struct Keep<'f> {
 }
 
 impl<'f> Keep<'f> {
-    fn of(found: &'f [Found], settled: impl Fn(&Stamp) -> bool) -> Vec<Self> {
-        let mut keep: Vec<Self> = found.iter().filter_map(|found| Self::one(found, &settled)).collect();
-        keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
-        keep
-    }
-
     fn one(found: &'f Found, settled: impl Fn(&Stamp) -> bool) -> Option<Self> {
         let (stamp, digest) = match &found.seen {
             Seen::File { stamp, content: Content::Remembered(digest) } => (stamp, digest),

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use ralph_core::ledger::event::{AgentEnd, Event, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head};
-use ralph_core::verdict::Verdict;
+use ralph_core::verdict::{Reason, Verdict};
 
 use crate::support::Sandbox;
 
@@ -168,7 +168,7 @@ fn ledgers(ralph_home: &Path) -> Vec<PathBuf> {
 /// Each iteration began once, its agent was seen to end once, and it was judged once, in this order and without a gap; the
 /// last one is verified, by receipts for the very tree.
 fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -> Result<(), String> {
-    let (mut steps, mut unsure, mut failed) = (Vec::new(), 0, 0);
+    let (mut steps, mut unsure, mut failed, mut blocked) = (Vec::new(), 0, 0, 0);
     let mut verified = None;
     for event in events {
         match event {
@@ -179,6 +179,10 @@ fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -
             }
             Event::Judged(judgement) => {
                 steps.push(("judged", judgement.attempt + unsure));
+                // Gates that cannot be read are gates that somebody changed.
+                let by_gates =
+                    matches!(judgement.reason, Reason::AllGatesPassed | Reason::GatesFailed { .. });
+                blocked += u32::from(!by_gates);
                 verified = (judgement.verdict == Verdict::Verified).then_some(judgement.tree.as_ref());
             }
             Event::CannotTell { .. } if disturbed == Disturbed::ByErrors => {
@@ -194,7 +198,7 @@ fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -
     let whole = (1..=number).flat_map(|number| ["began", "ended", "judged"].map(|what| (what, number)));
     ensure(steps.iter().copied().eq(whole), || format!("iterations are lost or double: {steps:?}"))?;
     // An error may cost the work of an iteration, or what is known of it.
-    let cost = if disturbed == Disturbed::ByErrors { unsure + failed } else { 0 };
+    let cost = if disturbed == Disturbed::ByErrors { unsure + failed + blocked } else { 0 };
     let fits = (expected..=expected + cost).contains(&number);
     ensure(fits, || format!("{number} iterations, and {expected} were needed: {steps:?}"))?;
     let tree = verified.flatten().ok_or_else(|| format!("it does not end verified: {:?}", events.last()))?;

@@ -3,9 +3,10 @@
 //! is ended with its whole process group when its time is over.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,11 +27,13 @@ const GRACE: Duration = Duration::from_secs(1);
 const LONGEST_ANSWER: u64 = 64 << 20;
 
 /// Settings that hold for this call alone, whatever any config file says.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     // A split index would put its other half into the repository.
     "core.splitIndex=false",
+    // It is nobody's but ours and made anew where it is damaged: a sum over all of it each time is not worth its cost.
+    "index.skipHash=true",
     "core.logAllRefUpdates=false",
     // An odd line end is no reason to keep nothing.
     "core.safecrlf=false",
@@ -64,6 +67,8 @@ pub(crate) struct Git {
     scratch: PathBuf,
     /// Used in place of the repository's own.
     index: Option<PathBuf>,
+    /// As `git init` makes it: its format is the first one.
+    is_plain: bool,
 }
 
 /// Why there is no repository that a checkpoint could be kept in.
@@ -81,8 +86,28 @@ pub(crate) enum NoRepository {
 }
 
 impl Git {
-    /// Git is left to find the repository itself, so that it also refuses what it would refuse its user.
+    /// A plain repository of our own is seen at a glance. Any other one git is left to find itself, so that it also
+    /// refuses what it would refuse its user.
     pub(crate) fn find(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
+        match plain(root).filter(|_| env::is_program("git")) {
+            Some(top) => {
+                let dir = top.join(".git");
+                let common_dir = dir.clone();
+                Ok(Self {
+                    root: root.into(),
+                    top,
+                    dir,
+                    common_dir,
+                    scratch: scratch.into(),
+                    index: None,
+                    is_plain: true,
+                })
+            }
+            None => Self::ask(root, scratch),
+        }
+    }
+
+    pub(super) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
         let mut command = command(root);
         command.args(["rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir"]);
         command.arg("--show-toplevel");
@@ -95,20 +120,45 @@ impl Git {
             return Err(NoRepository::Bare);
         }
         let common_dir = root.join(common_dir);
-        Ok(Self { root: root.into(), top, dir, common_dir, scratch: scratch.into(), index: None })
+        Ok(Self {
+            root: root.into(),
+            top,
+            dir,
+            common_dir,
+            scratch: scratch.into(),
+            index: None,
+            is_plain: false,
+        })
     }
 
-    pub(super) fn with_index(self, index: PathBuf) -> Self {
-        Self { index: Some(index), ..self }
+    pub(super) fn use_index(&mut self, index: &Path) {
+        self.index = Some(index.to_owned());
     }
 
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
+    #[cfg(test)]
+    pub(super) fn places(&self) -> [&Path; 4] {
+        [&self.root, &self.top, &self.dir, &self.common_dir].map(PathBuf::as_path)
+    }
+
     /// The index of the repository itself, which is only ever read.
     pub(super) fn own_index(&self) -> PathBuf {
         self.dir.join("index")
+    }
+
+    /// Lets a ref that nobody else writes say this, as git would: as a file, written under the name of its lock. Whether it
+    /// could be; other kinds of repositories keep their refs elsewhere.
+    pub(super) fn point_at_once(&self, reference: &str, object: &str) -> bool {
+        let (file, lock) = (self.common_dir.join(reference), self.lock_of(reference));
+        let write = || {
+            fs::create_dir_all(file.parent().unwrap_or(&self.common_dir))?;
+            fs::write(&lock, format!("{object}\n"))?;
+            fs::rename(&lock, &file)
+        };
+        self.is_plain && write().is_ok()
     }
 
     /// The lock beside a ref that is kept as a file.
@@ -132,13 +182,15 @@ impl Git {
         limit: Duration,
     ) -> Result<Vec<u8>, GitError> {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_verb =
+            |word: &&OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
+        let what = words.iter().find(is_verb).map(|word| word.to_string_lossy().into_owned());
         let mut command = command(&self.root);
         command.env("GIT_DIR", &self.dir).env("GIT_WORK_TREE", &self.top).args(words);
         if let Some(index) = &self.index {
             command.env("GIT_INDEX_FILE", index);
         }
-        run(command, &what, input, &self.scratch, limit)
+        run(command, &what.unwrap_or_default(), input, &self.scratch, limit)
     }
 
     /// A git for a person to look at: with their pager, their colours and the terminal, in this repository.
@@ -150,6 +202,45 @@ impl Git {
         command.current_dir(&self.root);
         command
     }
+}
+
+/// The top of the work tree around a folder, where it is as `git init` and `git clone` make it: a `.git` folder that is ours
+/// like the top itself, on the same file system, and with a config that says nothing of another place.
+pub(super) fn plain(root: &Path) -> Option<PathBuf> {
+    let top = root.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
+    let (dir, device) = (top.join(".git"), root.metadata().ok()?.dev());
+    let us = rustix::process::geteuid().as_raw();
+    let is_ours = |folder: &Path| {
+        let meta = folder.symlink_metadata();
+        meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == us && meta.dev() == device)
+    };
+    let parts = [top.to_owned(), dir.join("objects"), dir.join("refs"), dir.clone()];
+    if !parts.iter().all(|part| is_ours(part))
+        || !dir.join("HEAD").is_file()
+        || dir.join("commondir").exists()
+    {
+        return None;
+    }
+    let config = fs::read_to_string(dir.join("config")).ok()?;
+    is_plain(&config).then(|| top.to_owned())
+}
+
+/// Whether a repository's config leaves everything where it is. Whatever is not understood is not plain.
+fn is_plain(config: &str) -> bool {
+    let config = config.to_ascii_lowercase();
+    let mut lines =
+        config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    lines.all(|line| match line.strip_prefix('[') {
+        Some(section) => {
+            section.ends_with(']') && !["include", "extensions"].iter().any(|name| section.starts_with(name))
+        }
+        None => match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            Some(("repositoryformatversion", version)) => version == "0",
+            Some(("bare", is_bare)) => is_bare == "false",
+            Some((key, _)) => !["worktree", "sharedrepository"].contains(&key),
+            None => false,
+        },
+    })
 }
 
 /// The lines of an answer.

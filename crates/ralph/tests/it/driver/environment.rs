@@ -59,6 +59,19 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Done."}'"#
     assert!(!environment.contains("key-of-the-person"), "{environment}");
 }
 
+/// A client may warn on stderr in the middle of a long row.
+#[test]
+fn a_warning_in_the_middle_of_a_row_tears_nothing() {
+    let agent = r#": > done
+printf '{"type":"result","subtype":"success","is_error":false,"result":"Do'
+echo '(node:7) Warning: a deprecated feature' >&2
+sleep 0.05
+echo 'ne.","total_cost_usd":0.25}'"#;
+    let scene = Scene::of_claude(DONE, agent);
+    verified(scene.sandbox.ralph(&["loop", "shut the door"]));
+    assert_eq!(scene.sandbox.state()["drive"]["cost"], 250_000);
+}
+
 #[test]
 fn an_agent_of_the_persons_own_is_run_by_its_name() {
     let agent = r#"echo "$@" > "$NOTES/words"; : > done

@@ -1,7 +1,9 @@
 //! Agents that die or say that they failed: what they did is judged all the same.
 
+use rustix::process::Signal;
+
 use super::scene::{DONE, RECORDED, Scene, unverified, verified};
-use crate::support::misbehave;
+use crate::support::{misbehave, wait_until};
 
 #[test]
 fn work_that_is_done_is_verified_however_its_agent_ended() {
@@ -76,4 +78,22 @@ fn a_key_that_the_service_does_not_know_needs_a_person_at_once() {
     unverified(scene.drive(&[]), 3);
     scene.is_paused_because("not_signed_in");
     assert_eq!(scene.runs(), 1);
+}
+
+/// A driver that is killed takes nothing with it that the next prompt needs.
+#[test]
+fn what_an_agent_was_denied_is_told_after_a_kill_too() {
+    let agent = format!("cat {RECORDED}/claude.denied.jsonl; test $run = 1 || : > done");
+    let scene = Scene::of_claude(&format!("sleep 0.3; {DONE}"), &agent);
+    let running = scene.start(&[]);
+    wait_until("the gates", || !scene.sandbox.events_named("run_started").is_empty());
+    running.signal(Signal::KILL);
+    running.end();
+    verified(scene.resume(&[]).end());
+    let prompt = scene.prompt(2);
+    assert!(
+        prompt.contains("You are not allowed to do these") && prompt.contains("- Bash: curl"),
+        "{prompt}"
+    );
+    scene.has_iterations(2);
 }

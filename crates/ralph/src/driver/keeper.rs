@@ -1,0 +1,165 @@
+//! Keeps the trees of a loop beside its work: what is waited for is that the files have been taken in, before anybody may
+//! change them again. Git makes a commit of them while the agent works.
+//!
+//! ```text
+//!  main thread   begin ──► taken_in ──► gates ──► go_on ──► verdict, the next run ──► settle, begin
+//!  its own          └─ add ──┘                      └─ write-tree, commit-tree, update-ref ─┘
+//! ```
+//!
+//! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use ralph_core::drive::Wishes;
+use ralph_core::id::LoopId;
+use ralph_core::ledger::event::Event;
+
+use super::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
+use super::news::{Follow, News};
+use crate::home::RepoHome;
+use crate::loops;
+use crate::repo::Repo;
+use crate::tree::Change;
+
+pub(crate) struct Keeper<'a> {
+    doing: Doing,
+    /// What a person does not know yet.
+    trouble: Option<String>,
+    repo_home: &'a RepoHome,
+    loop_dir: PathBuf,
+}
+
+enum Doing {
+    /// Checkpoints are not wanted, or cannot be.
+    Nothing,
+    Waiting(Box<Checkpoints>),
+    Keeping {
+        number: u32,
+        /// Until it was waited for.
+        taken_in: Option<Receiver<()>>,
+        /// Dropped: it may go on.
+        go_on: Option<Sender<()>>,
+        thread: JoinHandle<(Box<Checkpoints>, Result<Kept, KeepError>)>,
+    },
+}
+
+impl<'a> Keeper<'a> {
+    /// Without checkpoints where they are not wanted, and where they cannot be.
+    pub(crate) fn new(repo: &Repo, repo_home: &'a RepoHome, id: &LoopId, wishes: &Wishes) -> Self {
+        let loop_dir = repo_home.loop_dir(id);
+        let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, &loop_dir));
+        let (doing, trouble) = match made {
+            None => (Doing::Nothing, None),
+            Some(Ok(checkpoints)) => (Doing::Waiting(Box::new(checkpoints)), None),
+            Some(Err(why)) => (Doing::Nothing, Some(format!("no checkpoints: {why}"))),
+        };
+        Self { doing, trouble, repo_home, loop_dir }
+    }
+
+    pub(crate) fn keeps(&self) -> bool {
+        !matches!(self.doing, Doing::Nothing)
+    }
+
+    /// Begins to keep the tree as it is, where nothing was begun already. What is known of it is said in `changed`, as for
+    /// [`Checkpoints::take_in`].
+    pub(crate) fn begin(&mut self, number: u32, changed: Option<Vec<Change>>) {
+        self.start(number, move |checkpoints, pause| {
+            let taken_in = checkpoints.take_in(number, changed.as_deref())?;
+            pause();
+            let kept = checkpoints.keep(taken_in)?;
+            if number == 0 {
+                checkpoints.forget_others_beside(LOOPS_KEPT);
+            }
+            Ok(kept)
+        });
+    }
+
+    /// Keeps for this number what a predecessor took in for it, who was killed before it could do more.
+    pub(crate) fn finish(&mut self, number: u32) {
+        if matches!(&self.doing, Doing::Waiting(checkpoints) if checkpoints.has_taken_in(number)) {
+            self.start(number, move |checkpoints, _| checkpoints.finish(number));
+        }
+    }
+
+    fn start(
+        &mut self,
+        number: u32,
+        keep: impl FnOnce(&mut Checkpoints, &dyn Fn()) -> Result<Kept, KeepError> + Send + 'static,
+    ) {
+        self.doing = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Waiting(mut checkpoints) => {
+                let (tell, taken_in) = mpsc::channel();
+                let (go_on, may_go_on) = mpsc::channel::<()>();
+                let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || {
+                    let pause = || {
+                        let _nobody_may_wait_for_it = tell.send(());
+                        // An error is the word.
+                        let _go_on = may_go_on.recv();
+                    };
+                    let kept = keep(&mut checkpoints, &pause);
+                    (checkpoints, kept)
+                });
+                let (taken_in, go_on) = (Some(taken_in), Some(go_on));
+                thread.map_or(Doing::Nothing, |thread| Doing::Keeping { number, taken_in, go_on, thread })
+            }
+            other => other,
+        };
+    }
+
+    /// Waits until the files may change again.
+    pub(crate) fn taken_in(&mut self) {
+        if let Doing::Keeping { taken_in, .. } = &mut self.doing
+            && let Some(taken_in) = taken_in.take()
+        {
+            // An error: it has come to its end without.
+            let _either_way = taken_in.recv();
+        }
+    }
+
+    /// Now is a good time for the rest.
+    pub(crate) fn go_on(&mut self) {
+        if let Doing::Keeping { go_on, .. } = &mut self.doing {
+            *go_on = None;
+        }
+    }
+
+    /// Waits for what was begun and writes it down. A checkpoint that fails is told once, and no more are tried.
+    pub(crate) fn settle(&mut self, follow: &mut dyn Follow) {
+        self.go_on();
+        let (number, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Keeping { number, thread, .. } => (number, thread),
+            other => {
+                self.doing = other;
+                return;
+            }
+        };
+        let kept = match thread.join() {
+            Ok((checkpoints, kept)) => {
+                kept.map(|kept| (checkpoints, kept)).map_err(|error| error.to_string())
+            }
+            Err(_) => Err("keeping one failed".to_owned()),
+        };
+        let written = kept.and_then(|(checkpoints, Kept { commit, lacks })| {
+            let event = Event::Kept { iteration: number, commit };
+            let note = loops::note(self.repo_home, &self.loop_dir, &[event]);
+            note.map(|_| (checkpoints, lacks)).map_err(|error| error.to_string())
+        });
+        match written {
+            Ok((checkpoints, lacks)) => {
+                self.doing = Doing::Waiting(checkpoints);
+                self.trouble = lacks.map(|lacks| format!("not in the checkpoint: {lacks}"));
+            }
+            Err(why) => self.trouble = Some(format!("no more checkpoints: {why}")),
+        }
+        self.tell(follow);
+    }
+
+    /// What a person does not know yet.
+    pub(crate) fn tell(&mut self, follow: &mut dyn Follow) {
+        if let Some(trouble) = self.trouble.take() {
+            follow.hear(&News::Trouble(&trouble));
+        }
+    }
+}
