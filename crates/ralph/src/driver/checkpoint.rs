@@ -58,6 +58,9 @@ const PATIENCE: Patience = Patience { at_ease: Duration::from_secs(2), with_care
 /// Git holds every file that it knows against every name that it is given.
 const A_FEW: usize = 200;
 
+const TAKEN_IN_AGAIN: &str =
+    "the files as they were when the gates began, of which git had lost some; they were taken in again later";
+
 const HUGE: u64 = 100 << 20;
 const TOO_MUCH: u64 = 1 << 30;
 /// So many huge files are no accident, and their names fit no command line.
@@ -174,13 +177,14 @@ impl Checkpoints {
 
     /// Keeps what was taken in. For the same number as before it replaces that checkpoint.
     pub(crate) fn keep(&mut self, taken_in: TakenIn) -> Result<Kept, KeepError> {
-        let TakenIn { number, lacks, last, is_unchanged } = taken_in;
+        let TakenIn { number, mut lacks, last, is_unchanged } = taken_in;
         let tree = match &last {
             Some(last) if is_unchanged => last.tree.clone(),
             _ => match self.write_tree() {
-                // It names what is not there any more. Better the files as they are by now than none.
+                // It names what is not there any more. Better the files as they are by now than none, if it is said.
                 Err(KeepError::Git(GitError::Failed { .. })) => {
-                    self.take_in_from(&[Source::RepositorysIndex, Source::Head], None)?;
+                    let again = self.take_in_from(&[Source::RepositorysIndex, Source::Head], None)?;
+                    lacks = joined(Some(TAKEN_IN_AGAIN.into()), again);
                     self.write_tree()?
                 }
                 tree => tree?,
