@@ -33,7 +33,6 @@ mod view;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::agent_profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
@@ -59,7 +58,7 @@ use crate::gates::{Findable, Watch};
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
 use crate::signals::Signals;
-use crate::tree::{Change, Tree};
+use crate::tree::Tree;
 use crate::trust::Trust;
 use crate::{clock, env, files, ledger, loops, proc, task_list};
 
@@ -176,12 +175,14 @@ impl Driver<'_> {
         self.follow.hear(&News::Begins { plan: self.plan, state: &state });
         let (last, last_run) = last_seen(&self.dir(), &state)?;
         self.keeper.tell(self.follow);
-        match state.drive.not_kept() {
-            Some(0) if state.drive.iterations == 0 => self.keeper.begin(0, None),
-            Some(number) => self.keeper.finish(number),
-            None => {}
+        if let Some(number) = state.drive.not_kept() {
+            self.keeper.finish(number);
         }
-        let mut drive = Drive { driver: self, last, last_run, kept_tree: None };
+        // Once an agent was at work it is no beginning any more.
+        if state.drive.iterations == 0 && state.drive.wait.is_none() && state.drive.last_kept.is_none() {
+            self.keeper.begin(0);
+        }
+        let mut drive = Drive { driver: self, last, last_run };
         loop {
             state = match drive::next(&state, clock::now()) {
                 Next::Nothing => break,
@@ -215,14 +216,13 @@ struct Drive<'a> {
     driver: Driver<'a>,
     last: Option<Last>,
     last_run: LastRun,
-    /// The tree of the last iteration that was kept: what git has to look at again is told from there.
-    kept_tree: Option<Arc<Tree>>,
 }
 
 impl Drive<'_> {
     /// Waits for a usage limit. The wall clock counts: a machine may sleep meanwhile.
     fn wait(&mut self, state: State, until: jiff::Timestamp) -> Result<State, DriveError> {
         const LOOK_EVERY: Duration = Duration::from_secs(20);
+        self.driver.keeper.settle(self.driver.follow);
         let why = state.drive.wait.as_ref().map_or("", |wait| wait.why.as_str());
         self.driver.follow.hear(&News::Waits { until, why });
         loop {
@@ -328,6 +328,11 @@ impl Drive<'_> {
     }
 
     fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
+        if let Some(number) = state.drive.to_keep() {
+            // What lies taken in for the iteration before must have been kept by then.
+            self.driver.keeper.settle(self.driver.follow);
+            self.driver.keeper.begin(number);
+        }
         let in_force = self.in_force(state)?;
         let judged = self.judge_by(state, &in_force);
         let outcome = match judged {
@@ -404,14 +409,7 @@ impl Drive<'_> {
             fresh: false,
             signals: Some(driver.signals),
         };
-        let to_keep = state.drive.to_keep().filter(|_| driver.keeper.keeps());
-        let mut gates = Gates {
-            follow: &mut *driver.follow,
-            keeper: &mut driver.keeper,
-            to_keep,
-            kept_tree: &mut self.kept_tree,
-        };
-        case.judge(&asked, &mut gates)
+        case.judge(&asked, &mut Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper })
     }
 
     /// What the agent has to promise.
@@ -585,32 +583,15 @@ fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Tells of gates as news, and keeps the tree that they are run on.
+/// Tells of gates as news, and lets none begin before the tree was taken in.
 struct Gates<'a, 'k> {
     follow: &'a mut dyn Follow,
     keeper: &'a mut Keeper<'k>,
-    /// The iteration whose tree is still to be kept.
-    to_keep: Option<u32>,
-    kept_tree: &'a mut Option<Arc<Tree>>,
-}
-
-impl Gates<'_, '_> {
-    /// What lies in the index for the iteration before must have been kept by then.
-    fn keep(&mut self, changed: Option<Vec<Change>>) {
-        if let Some(number) = self.to_keep.take() {
-            self.keeper.settle(self.follow);
-            self.keeper.begin(number, changed);
-            self.keeper.taken_in();
-        }
-    }
 }
 
 impl Watch for Gates<'_, '_> {
-    fn tree(&mut self, tree: &Arc<Tree>) {
-        if self.to_keep.is_some() {
-            let before = self.kept_tree.replace(tree.clone());
-            self.keep(before.map(|before| tree.changes_since(&before)));
-        }
+    fn tree(&mut self, _tree: &Tree) {
+        self.keeper.taken_in();
     }
 
     fn started(&mut self, gate: &Gate) {
@@ -630,11 +611,7 @@ impl Watch for Gates<'_, '_> {
     }
 
     fn seen(&mut self) {
-        if self.to_keep.is_some() {
-            // Nothing had to be run, so nobody told us of the tree.
-            *self.kept_tree = None;
-            self.keep(None);
-        }
+        self.keeper.taken_in();
         self.keeper.go_on();
     }
 }

@@ -9,8 +9,8 @@
 //! It costs four short calls of git, of which only the first looks at the files: who keeps a tree beside other work waits
 //! for that one alone. Any of them may fail, and a loop goes on without.
 //!
-//! Files over [`HUGE`] are left out, and more than [`TOO_MUCH`] in all is not kept, wherever sizes are looked at: where the
-//! caller says which files changed, and where git did not take everything in within two seconds.
+//! Where git did not take everything in within two seconds, sizes are looked at: files over [`HUGE`] are left out, and more
+//! than [`TOO_MUCH`] in all is not kept.
 
 mod git;
 #[cfg(test)]
@@ -20,7 +20,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -31,7 +30,6 @@ pub(crate) use git::{Git, GitError, NoRepository};
 use git::{lines, path_of};
 
 use crate::files;
-use crate::tree::Change;
 
 /// What the name of our index begins with.
 const INDEX: &str = "checkpoint-index";
@@ -54,9 +52,6 @@ struct Patience {
 }
 
 const PATIENCE: Patience = Patience { at_ease: Duration::from_secs(2), with_care: Duration::from_secs(30) };
-
-/// Git holds every file that it knows against every name that it is given.
-const A_FEW: usize = 200;
 
 const TAKEN_IN_AGAIN: &str =
     "the files as they were when the gates began, of which git had lost some; they were taken in again later";
@@ -104,7 +99,8 @@ pub(crate) struct TakenIn {
     lacks: Option<String>,
     /// The one before, where this process kept it.
     last: Option<Checkpoint>,
-    is_unchanged: bool,
+    /// Where there is nothing to keep there is none.
+    has_index: bool,
 }
 
 /// A tree that was kept.
@@ -157,38 +153,26 @@ impl Checkpoints {
     }
 
     /// Takes the files in as they are now, for the tree of that number.
-    ///
-    /// Who knows how the tree differs from what it was when the number before was taken in says so in `changed`, and git
-    /// need not look at every file. It is not heard where that number was not kept by this process.
-    pub(crate) fn take_in(&mut self, number: u32, changed: Option<&[Change]>) -> Result<TakenIn, KeepError> {
+    pub(crate) fn take_in(&mut self, number: u32) -> Result<TakenIn, KeepError> {
         let last = self.last.take().filter(|last| last.number.checked_add(1) == Some(number));
-        let is_heard = last.is_some() && self.pace == Pace::AtEase;
-        let changed = changed.filter(|changed| is_heard && changed.len() <= A_FEW);
-        let is_unchanged = changed.is_some_and(<[Change]>::is_empty);
         self.name_index(None)?;
-        let lacks = if is_unchanged {
-            None
-        } else {
-            self.take_in_from(&[Source::AsItIs, Source::RepositorysIndex, Source::Head], changed)?
-        };
+        let lacks = self.take_in_from(&[Source::AsItIs, Source::RepositorysIndex, Source::Head])?;
         self.name_index(Some(number))?;
-        Ok(TakenIn { number, lacks, last, is_unchanged })
+        Ok(TakenIn { number, lacks, last, has_index: self.index.exists() })
     }
 
     /// Keeps what was taken in. For the same number as before it replaces that checkpoint.
     pub(crate) fn keep(&mut self, taken_in: TakenIn) -> Result<Kept, KeepError> {
-        let TakenIn { number, mut lacks, last, is_unchanged } = taken_in;
-        let tree = match &last {
-            Some(last) if is_unchanged => last.tree.clone(),
-            _ => match self.write_tree() {
-                // It names what is not there any more. Better the files as they are by now than none, if it is said.
-                Err(KeepError::Git(GitError::Failed { .. })) => {
-                    let again = self.take_in_from(&[Source::RepositorysIndex, Source::Head], None)?;
-                    lacks = joined(Some(TAKEN_IN_AGAIN.into()), again);
-                    self.write_tree()?
-                }
-                tree => tree?,
-            },
+        let TakenIn { number, mut lacks, last, has_index } = taken_in;
+        let is_lost = has_index && !self.index.exists();
+        let tree = match if is_lost { None } else { Some(self.write_tree()) } {
+            // It names what is not there any more, or is gone. Better the files as they are by now than none, if it is said.
+            None | Some(Err(KeepError::Git(GitError::Failed { .. }))) => {
+                let again = self.take_in_from(&[Source::RepositorysIndex, Source::Head])?;
+                lacks = joined(Some(TAKEN_IN_AGAIN.into()), again);
+                self.write_tree()?
+            }
+            Some(tree) => tree?,
         };
         self.keep_tree(number, tree, lacks, last)
     }
@@ -200,6 +184,7 @@ impl Checkpoints {
 
     /// Keeps what it took in.
     pub(crate) fn finish(&mut self, number: u32) -> Result<Kept, KeepError> {
+        self.use_index(self.index_of(Some(number)));
         self.remove_lock()?;
         let tree = self.write_tree()?;
         self.keep_tree(number, tree, None, None)
@@ -259,9 +244,13 @@ impl Checkpoints {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        self.git.use_index(&name);
-        self.index = name;
+        self.use_index(name);
         Ok(())
+    }
+
+    fn use_index(&mut self, index: PathBuf) {
+        self.git.use_index(&index);
+        self.index = index;
     }
 
     /// Left by a git that was killed; whoever owns the loop is the only one who uses this index.
@@ -270,19 +259,14 @@ impl Checkpoints {
     }
 
     /// Tells what could not be taken in.
-    fn take_in_from(
-        &mut self,
-        sources: &[Source],
-        changed: Option<&[Change]>,
-    ) -> Result<Option<String>, KeepError> {
+    fn take_in_from(&mut self, sources: &[Source]) -> Result<Option<String>, KeepError> {
         let mut outcome = Err(KeepError::GivenUp);
         for source in sources {
             if matches!(source, Source::AsItIs) && !self.index.exists() {
                 continue;
             }
             self.prepare_index(*source)?;
-            // What changed since the last one says nothing about an index that was not there.
-            outcome = self.take_in_once(changed.filter(|_| matches!(source, Source::AsItIs)));
+            outcome = self.take_in_once();
             // Of all that can be wrong, only a damaged index is mended by another one.
             if !matches!(outcome, Err(KeepError::Git(GitError::Failed { .. }))) {
                 break;
@@ -309,12 +293,11 @@ impl Checkpoints {
         }
     }
 
-    fn take_in_once(&mut self, changed: Option<&[Change]>) -> Result<Option<String>, KeepError> {
-        let at_ease = match (self.pace, changed) {
-            (Pace::AtEase, Some(changed)) => self.add_changed(changed),
-            (Pace::AtEase, None) => self.add(&[], self.patience.at_ease).map_err(KeepError::from),
-            (Pace::WithCare, _) => self.add_with_care(),
-            (Pace::NotAtAll, _) => Err(KeepError::GivenUp),
+    fn take_in_once(&mut self) -> Result<Option<String>, KeepError> {
+        let at_ease = match self.pace {
+            Pace::AtEase => self.add(&[], self.patience.at_ease).map_err(KeepError::from),
+            Pace::WithCare => self.add_with_care(),
+            Pace::NotAtAll => Err(KeepError::GivenUp),
         };
         match at_ease {
             Err(KeepError::Git(GitError::TookTooLong { .. })) if self.pace == Pace::AtEase => {
@@ -327,31 +310,6 @@ impl Checkpoints {
 
     fn write_tree(&self) -> Result<String, KeepError> {
         object(&self.git.call(["write-tree"], SHORT)?)
-    }
-
-    /// Only these. Where git knows better, everything.
-    fn add_changed(&self, changed: &[Change]) -> Result<Option<String>, KeepError> {
-        let weighed = self.weigh(changed.iter().map(|change| PathBuf::from(&change.path)))?;
-        if weighed.usual.is_empty() {
-            return Ok(weighed.left_out());
-        }
-        // For a few files it is not worth to look at all of them by threads.
-        let words = ["-c", "core.preloadIndex=false", "add", "--all", "--ignore-errors"].into_iter();
-        let words = words.chain(["--pathspec-from-file=-", "--pathspec-file-nul"]);
-        let mut names = Vec::new();
-        for path in &weighed.usual {
-            names.extend_from_slice(b":(literal)");
-            names.extend_from_slice(path.as_os_str().as_bytes());
-            names.push(0);
-        }
-        let limit = self.patience.at_ease;
-        let lacks = match self.git.call_with(words, Some(&names), limit) {
-            Ok(_) => None,
-            Err(GitError::Failed { code: Some(1), said, .. }) => Some(said),
-            Err(GitError::Failed { .. }) => self.add(&weighed.huge, limit)?,
-            Err(error) => return Err(error.into()),
-        };
-        Ok(joined(weighed.left_out(), lacks))
     }
 
     fn add_with_care(&mut self) -> Result<Option<String>, KeepError> {

@@ -2,8 +2,8 @@
 //! change them again. Git makes a commit of them while the agent works.
 //!
 //! ```text
-//!  main thread   begin ──► taken_in ──► gates ──► go_on ──► verdict, the next run ──► settle, begin
-//!  its own          └─ add ──┘                      └─ write-tree, commit-tree, update-ref ─┘
+//!  main thread   begin ─► tree read ─► taken_in ─► gates ─► go_on ─► verdict, the next run ─► settle, begin
+//!  its own          └───── add ──────────┘                    └─ write-tree, commit-tree, the ref ─┘
 //! ```
 //!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
@@ -21,7 +21,6 @@ use super::news::{Follow, News};
 use crate::home::RepoHome;
 use crate::loops;
 use crate::repo::Repo;
-use crate::tree::Change;
 
 pub(crate) struct Keeper<'a> {
     doing: Doing,
@@ -36,13 +35,20 @@ enum Doing {
     Nothing,
     Waiting(Box<Checkpoints>),
     Keeping {
-        number: u32,
+        tree: Tree,
         /// Until it was waited for.
         taken_in: Option<Receiver<()>>,
         /// Dropped: it may go on.
         go_on: Option<Sender<()>>,
         thread: JoinHandle<(Box<Checkpoints>, Result<Kept, KeepError>)>,
     },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tree {
+    number: u32,
+    /// A predecessor took it in.
+    is_made_up_for: bool,
 }
 
 impl<'a> Keeper<'a> {
@@ -58,15 +64,10 @@ impl<'a> Keeper<'a> {
         Self { doing, trouble, repo_home, loop_dir }
     }
 
-    pub(crate) fn keeps(&self) -> bool {
-        !matches!(self.doing, Doing::Nothing)
-    }
-
-    /// Begins to keep the tree as it is, where nothing was begun already. What is known of it is said in `changed`, as for
-    /// [`Checkpoints::take_in`].
-    pub(crate) fn begin(&mut self, number: u32, changed: Option<Vec<Change>>) {
-        self.start(number, move |checkpoints, pause| {
-            let taken_in = checkpoints.take_in(number, changed.as_deref())?;
+    /// Begins to keep the tree as it is, where nothing was begun already.
+    pub(crate) fn begin(&mut self, number: u32) {
+        self.start(Tree { number, is_made_up_for: false }, move |checkpoints, pause| {
+            let taken_in = checkpoints.take_in(number)?;
             pause();
             let kept = checkpoints.keep(taken_in)?;
             if number == 0 {
@@ -79,13 +80,15 @@ impl<'a> Keeper<'a> {
     /// Keeps for this number what a predecessor took in for it, who was killed before it could do more.
     pub(crate) fn finish(&mut self, number: u32) {
         if matches!(&self.doing, Doing::Waiting(checkpoints) if checkpoints.has_taken_in(number)) {
-            self.start(number, move |checkpoints, _| checkpoints.finish(number));
+            self.start(Tree { number, is_made_up_for: true }, move |checkpoints, _| {
+                checkpoints.finish(number)
+            });
         }
     }
 
     fn start(
         &mut self,
-        number: u32,
+        tree: Tree,
         keep: impl FnOnce(&mut Checkpoints, &dyn Fn()) -> Result<Kept, KeepError> + Send + 'static,
     ) {
         self.doing = match std::mem::replace(&mut self.doing, Doing::Nothing) {
@@ -102,7 +105,13 @@ impl<'a> Keeper<'a> {
                     (checkpoints, kept)
                 });
                 let (taken_in, go_on) = (Some(taken_in), Some(go_on));
-                thread.map_or(Doing::Nothing, |thread| Doing::Keeping { number, taken_in, go_on, thread })
+                thread.map_or_else(
+                    |error| {
+                        self.trouble = Some(format!("no more checkpoints: {error}"));
+                        Doing::Nothing
+                    },
+                    |thread| Doing::Keeping { tree, taken_in, go_on, thread },
+                )
             }
             other => other,
         };
@@ -128,31 +137,32 @@ impl<'a> Keeper<'a> {
     /// Waits for what was begun and writes it down. A checkpoint that fails is told once, and no more are tried.
     pub(crate) fn settle(&mut self, follow: &mut dyn Follow) {
         self.go_on();
-        let (number, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Keeping { number, thread, .. } => (number, thread),
+        let (tree, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Keeping { tree, thread, .. } => (tree, thread),
             other => {
                 self.doing = other;
                 return;
             }
         };
-        let kept = match thread.join() {
-            Ok((checkpoints, kept)) => {
-                kept.map(|kept| (checkpoints, kept)).map_err(|error| error.to_string())
+        let Tree { number, is_made_up_for } = tree;
+        self.trouble = match thread.join() {
+            Ok((checkpoints, Ok(Kept { commit, lacks }))) => {
+                let event = Event::Kept { iteration: number, commit };
+                match loops::note(self.repo_home, &self.loop_dir, &[event]) {
+                    Ok(_) => {
+                        self.doing = Doing::Waiting(checkpoints);
+                        lacks.map(|lacks| format!("not in the checkpoint: {lacks}"))
+                    }
+                    Err(error) => Some(format!("no more checkpoints: {error}")),
+                }
             }
-            Err(_) => Err("keeping one failed".to_owned()),
-        };
-        let written = kept.and_then(|(checkpoints, Kept { commit, lacks })| {
-            let event = Event::Kept { iteration: number, commit };
-            let note = loops::note(self.repo_home, &self.loop_dir, &[event]);
-            note.map(|_| (checkpoints, lacks)).map_err(|error| error.to_string())
-        });
-        match written {
-            Ok((checkpoints, lacks)) => {
+            Ok((checkpoints, Err(error))) if is_made_up_for => {
                 self.doing = Doing::Waiting(checkpoints);
-                self.trouble = lacks.map(|lacks| format!("not in the checkpoint: {lacks}"));
+                Some(format!("no checkpoint of iteration {number}: {error}"))
             }
-            Err(why) => self.trouble = Some(format!("no more checkpoints: {why}")),
-        }
+            Ok((_, Err(error))) => Some(format!("no more checkpoints: {error}")),
+            Err(_) => Some("no more checkpoints: keeping one failed".to_owned()),
+        };
         self.tell(follow);
     }
 

@@ -155,7 +155,7 @@ impl Git {
         let (file, lock) = (self.common_dir.join(reference), self.lock_of(reference));
         let write = || {
             fs::create_dir_all(file.parent().unwrap_or(&self.common_dir))?;
-            fs::write(&lock, format!("{object}\n"))?;
+            File::create_new(&lock)?.write_all(format!("{object}\n").as_bytes())?;
             fs::rename(&lock, &file)
         };
         self.is_plain && write().is_ok()
@@ -182,15 +182,13 @@ impl Git {
         limit: Duration,
     ) -> Result<Vec<u8>, GitError> {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        let is_verb =
-            |word: &&OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
-        let what = words.iter().find(is_verb).map(|word| word.to_string_lossy().into_owned());
+        let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let mut command = command(&self.root);
         command.env("GIT_DIR", &self.dir).env("GIT_WORK_TREE", &self.top).args(words);
         if let Some(index) = &self.index {
             command.env("GIT_INDEX_FILE", index);
         }
-        run(command, &what.unwrap_or_default(), input, &self.scratch, limit)
+        run(command, &what, input, &self.scratch, limit)
     }
 
     /// A git for a person to look at: with their pager, their colours and the terminal, in this repository.
@@ -232,7 +230,8 @@ fn is_plain(config: &str) -> bool {
         config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     lines.all(|line| match line.strip_prefix('[') {
         Some(section) => {
-            section.ends_with(']') && !["include", "extensions"].iter().any(|name| section.starts_with(name))
+            section.find(']') == section.len().checked_sub(1)
+                && !["include", "extensions"].iter().any(|name| section.starts_with(name))
         }
         None => match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
             Some(("repositoryformatversion", version)) => version == "0",

@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::*;
-use crate::tree::ChangeKind;
 
 struct Scene {
     dir: tempfile::TempDir,
@@ -114,8 +113,8 @@ fn git_in(folder: &Path, words: &[&str]) -> String {
 }
 
 impl Checkpoints {
-    fn keep_now(&mut self, number: u32, changed: Option<&[Change]>) -> Result<Kept, KeepError> {
-        let taken_in = self.take_in(number, changed)?;
+    fn keep_now(&mut self, number: u32) -> Result<Kept, KeepError> {
+        let taken_in = self.take_in(number)?;
         self.keep(taken_in)
     }
 }
@@ -133,7 +132,7 @@ fn each_tree_is_kept_and_nothing_else_moves() {
     scene.git(&["add", "staged.txt"]);
     let before = scene.untouched();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0, None));
+    let zero = kept(checkpoints.keep_now(0));
     assert_eq!(scene.untouched(), before);
     assert_eq!(scene.names(&zero), ".gitignore a.txt staged.txt");
     assert_eq!(scene.git(&["rev-parse", &format!("{zero}^")]), scene.git(&["rev-parse", "HEAD"]));
@@ -143,7 +142,7 @@ fn each_tree_is_kept_and_nothing_else_moves() {
     scene.write("ignored", "x");
     fs::remove_file(scene.root().join("staged.txt")).expect("removed");
     let before = scene.untouched();
-    let one = kept(checkpoints.keep_now(1, None));
+    let one = kept(checkpoints.keep_now(1));
     assert_eq!(scene.untouched(), before);
     assert_eq!(scene.names(&one), ".gitignore a.txt new/b.txt");
     assert_eq!(scene.git(&["show", &format!("{one}:a.txt")]), "two");
@@ -157,11 +156,11 @@ fn each_tree_is_kept_and_nothing_else_moves() {
 fn a_tree_that_did_not_change_is_the_same_commit() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0, None));
-    assert_eq!(kept(checkpoints.keep_now(1, None)), zero);
+    let zero = kept(checkpoints.keep_now(0));
+    assert_eq!(kept(checkpoints.keep_now(1)), zero);
     // The same holds for whoever goes on after a kill, and for content that was only written again.
     scene.write("a.txt", "one\n");
-    assert_eq!(kept(scene.checkpoints().keep_now(2, None)), zero);
+    assert_eq!(kept(scene.checkpoints().keep_now(2)), zero);
     assert_eq!(scene.git(&["rev-parse", "refs/ralph/loop-1/2"]), zero);
 }
 
@@ -182,7 +181,7 @@ fn a_change_within_one_tick_of_the_clock_is_seen() {
     stamp(".git/index");
     scene.write("a.txt", "six\n");
     stamp("a.txt");
-    let zero = kept(scene.checkpoints().keep_now(0, None));
+    let zero = kept(scene.checkpoints().keep_now(0));
     assert_eq!(scene.git(&["show", &format!("{zero}:a.txt")]), "six");
 }
 
@@ -190,12 +189,12 @@ fn a_change_within_one_tick_of_the_clock_is_seen() {
 fn the_same_number_again_replaces_it() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0, None));
+    let zero = kept(checkpoints.keep_now(0));
     scene.write("a.txt", "two\n");
-    kept(checkpoints.keep_now(1, None));
+    kept(checkpoints.keep_now(1));
     scene.write("a.txt", "three\n");
     for mut owner in [checkpoints, scene.checkpoints()] {
-        let one = kept(owner.keep_now(1, None));
+        let one = kept(owner.keep_now(1));
         assert_eq!(scene.git(&["rev-parse", &format!("{one}^")]), zero);
         assert_eq!(scene.git(&["show", "refs/ralph/loop-1/1:a.txt"]), "three");
     }
@@ -232,10 +231,10 @@ fn every_kind_of_repository_will_do() {
         make(&scene);
         let mut checkpoints = scene.checkpoints();
         let before = scene.untouched();
-        let zero = kept(checkpoints.keep_now(0, None));
+        let zero = kept(checkpoints.keep_now(0));
         assert_eq!(scene.untouched(), before, "{kind}");
         scene.write("b.txt", "new\n");
-        let one = kept(checkpoints.keep_now(1, None));
+        let one = kept(checkpoints.keep_now(1));
         assert_eq!(scene.git(&["diff", "--name-only", &zero, &one]), "b.txt", "{kind}");
         assert_eq!(scene.names(&one), ".gitignore a.txt b.txt", "{kind}");
     }
@@ -245,10 +244,10 @@ fn every_kind_of_repository_will_do() {
 fn before_the_first_commit_the_first_checkpoint_has_no_parent() {
     let scene = Scene::unborn();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0, None));
+    let zero = kept(checkpoints.keep_now(0));
     assert_eq!(scene.names(&zero), "");
     scene.write("a.txt", "one\n");
-    let one = kept(checkpoints.keep_now(1, None));
+    let one = kept(checkpoints.keep_now(1));
     assert_eq!(scene.names(&one), "a.txt");
     assert_eq!(scene.git(&["rev-list", "--count", &one]), "2");
 }
@@ -265,18 +264,18 @@ fn a_linked_work_tree_and_a_submodule_are_repositories_too() {
         let scratch = scene.scratch().join(place);
         let mut checkpoints =
             Checkpoints::new(&root, &LoopId::new("linked"), &scratch).expect("a repository");
-        kept(checkpoints.keep_now(0, None));
+        kept(checkpoints.keep_now(0));
         fs::write(root.join("b.txt"), "new\n").expect("a file");
-        let one = kept(checkpoints.keep_now(1, None));
+        let one = kept(checkpoints.keep_now(1));
         assert_eq!(git_in(&root, &["diff", "--name-only", &format!("{one}^"), &one]), "b.txt", "{place}");
         assert_eq!(git_in(&root, &["status", "--porcelain"]), "?? b.txt", "{place}");
     }
     // Of a submodule its commit is kept.
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0, None));
+    let zero = kept(checkpoints.keep_now(0));
     git_in(&scene.root().join("sub"), &["add", "-A"]);
     git_in(&scene.root().join("sub"), &["commit", "-qm", "more"]);
-    let one = kept(checkpoints.keep_now(1, None));
+    let one = kept(checkpoints.keep_now(1));
     assert_eq!(scene.git(&["diff", "--name-only", &zero, &one]), "sub");
 }
 
@@ -291,7 +290,7 @@ fn only_what_lies_below_the_root_is_taken_in() {
         Checkpoints::new(&scene.root().join("part"), &LoopId::new("part"), &scratch).expect("a repository");
     scene.write("outside.txt", "private\n");
     scene.write("part/y.txt", "new\n");
-    let zero = kept(checkpoints.keep_now(0, None));
+    let zero = kept(checkpoints.keep_now(0));
     assert_eq!(scene.names(&zero), ".gitignore a.txt part/x.txt part/y.txt");
 }
 
@@ -345,9 +344,9 @@ fn nothing_that_is_configured_is_run() {
         scene.git(&["config", name, value]);
     }
     let mut checkpoints = scene.checkpoints();
-    kept(checkpoints.keep_now(0, None));
+    kept(checkpoints.keep_now(0));
     scene.write("dos.txt", "a\r\nb\r\n");
-    kept(checkpoints.keep_now(1, None));
+    kept(checkpoints.keep_now(1));
     prune(&checkpoints.git, &folder_of(&checkpoints.loop_id), 1).expect("pruned");
     assert_eq!(fs::read_to_string(&mark).unwrap_or_default(), "");
     assert!(!scene.root().join(".git/logs/refs/ralph").exists(), "a reflog");
@@ -359,7 +358,7 @@ fn what_cannot_be_taken_in_is_told_and_the_rest_is_kept() {
     let mut checkpoints = scene.checkpoints();
     git_in(&scene.root(), &["init", "-q", "embedded"]);
     scene.write("zzz.txt", "new\n");
-    let zero = checkpoints.keep_now(0, None).expect("kept");
+    let zero = checkpoints.keep_now(0).expect("kept");
     assert_eq!(scene.names(&zero.commit), ".gitignore a.txt zzz.txt");
     assert!(zero.lacks.is_some_and(|lacks| lacks.contains("embedded")), "it is named");
 }
@@ -373,12 +372,12 @@ fn a_filter_runs_as_for_git_add_and_one_that_hangs_is_ended() {
     scene.git(&["config", "filter.slow.clean", &format!("echo $$ >> {}; sleep 100", mark.display())]);
     scene.write("x.up", "abc\n");
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0, None));
+    let zero = kept(checkpoints.keep_now(0));
     assert_eq!(scene.git(&["show", &format!("{zero}:x.up")]), "ABC");
     scene.write("x.slow", "abc\n");
     checkpoints.patience =
         Patience { at_ease: Duration::from_millis(300), with_care: Duration::from_millis(500) };
-    let error = checkpoints.keep_now(1, None).expect_err("it hangs").to_string();
+    let error = checkpoints.keep_now(1).expect_err("it hangs").to_string();
     assert_eq!(error, "git add took longer than 500ms and was ended");
     assert_eq!(checkpoints.pace, Pace::NotAtAll);
     let pids = fs::read_to_string(&mark).expect("it ran");
@@ -401,71 +400,33 @@ fn with_care_huge_files_are_left_out_and_told() {
     }
     let mut checkpoints = scene.checkpoints();
     checkpoints.pace = Pace::WithCare;
-    let zero = checkpoints.keep_now(0, None).expect("kept");
+    let zero = checkpoints.keep_now(0).expect("kept");
     assert_eq!(zero.lacks.as_deref(), Some("over 100 MB: huge [1].bin and 1 more"));
     assert_eq!(scene.names(&zero.commit), ".gitignore a.txt small.txt");
     for number in 0..11 {
         let file = File::create(scene.root().join(format!("big{number}")));
         file.and_then(|file| file.set_len(HUGE)).expect("a file");
     }
-    let error = checkpoints.keep_now(1, None).expect_err("too much").to_string();
+    let error = checkpoints.keep_now(1).expect_err("too much").to_string();
     assert!(error.contains("1100 MB in 13 new or changed files"), "{error}");
     checkpoints.pace = Pace::NotAtAll;
-    assert!(matches!(checkpoints.keep_now(1, None), Err(KeepError::GivenUp)));
+    assert!(matches!(checkpoints.keep_now(1), Err(KeepError::GivenUp)));
 }
 
 /// What the fingerprint says about a change is enough, and where it is wrong git still keeps a whole tree.
-#[test]
-fn who_knows_what_changed_spares_git_the_search() {
-    let change = |path: &str| Change { path: path.into(), kind: ChangeKind::Modified };
-    let scene = Scene::new();
-    let mut checkpoints = scene.checkpoints();
-    scene.write("gone.txt", "x");
-    let zero = kept(checkpoints.keep_now(0, Some(&[])));
-    assert_eq!(
-        scene.names(&zero),
-        ".gitignore a.txt gone.txt",
-        "nobody kept the one before: it is not heard"
-    );
-    assert_eq!(kept(checkpoints.keep_now(1, Some(&[]))), zero);
-
-    scene.write("a.txt", "two\n");
-    scene.write("unsaid.txt", "new\n");
-    scene.write("odd/[x]* :(name).txt", "new\n");
-    fs::remove_file(scene.root().join("gone.txt")).expect("removed");
-    let said = ["a.txt", "gone.txt", "odd/[x]* :(name).txt"].map(change);
-    let two = kept(checkpoints.keep_now(2, Some(&said)));
-    assert_eq!(scene.names(&two), ".gitignore a.txt odd/[x]* :(name).txt");
-    assert_eq!(scene.git(&["show", &format!("{two}:a.txt")]), "two");
-
-    scene.write("a.txt", "three\n");
-    let three = kept(checkpoints.keep_now(3, Some(&[change("never/was.txt")])));
-    assert_eq!(scene.git(&["show", &format!("{three}:a.txt")]), "three", "then everything is looked at");
-    assert!(scene.names(&three).contains("unsaid.txt"));
-
-    scene.write("a.txt", "four\n");
-    let file = File::create(scene.root().join("huge.bin"));
-    file.and_then(|file| file.set_len(HUGE + 1)).expect("a file");
-    let four = checkpoints.keep_now(4, Some(&[change("huge.bin"), change("a.txt")])).expect("kept");
-    assert_eq!(four.lacks.as_deref(), Some("over 100 MB: huge.bin"));
-    assert_eq!(scene.git(&["diff", "--name-only", &three, &four.commit]), "a.txt");
-    let only_huge = checkpoints.keep_now(5, Some(&[change("huge.bin")])).expect("kept");
-    assert_eq!(only_huge.commit, four.commit);
-}
-
 /// Between the two steps the files may change and the process may end.
 #[test]
 fn what_was_taken_in_is_kept_by_whoever_comes_next() {
     let scene = Scene::new();
-    kept(scene.checkpoints().keep_now(0, None));
+    kept(scene.checkpoints().keep_now(0));
     scene.write("a.txt", "two\n");
-    scene.checkpoints().take_in(1, None).expect("taken in");
+    scene.checkpoints().take_in(1).expect("taken in");
     scene.write("a.txt", "three\n");
     let mut next = scene.checkpoints();
     assert_eq!([0, 1, 2].map(|number| next.has_taken_in(number)), [false, true, false]);
     let one = kept(next.finish(1));
     assert_eq!(scene.git(&["show", &format!("{one}:a.txt")]), "two");
-    let two = kept(next.keep_now(2, None));
+    let two = kept(next.keep_now(2));
     assert_eq!(scene.git(&["show", &format!("{two}:a.txt")]), "three");
     assert_eq!(scene.git(&["log", "--format=%s", &two]).lines().count(), 4);
 
@@ -483,11 +444,11 @@ fn what_a_loop_changed_is_read_from_what_was_kept_of_it() {
     let id = checkpoints.loop_id.clone();
     let first = scene.git(&["rev-parse", "HEAD"]);
     assert_eq!(changed_files(&checkpoints.git, &id, &first), None, "nothing was kept");
-    kept(checkpoints.keep_now(0, None));
+    kept(checkpoints.keep_now(0));
     scene.write("a b.txt", "new\n");
-    kept(checkpoints.keep_now(1, None));
+    kept(checkpoints.keep_now(1));
     scene.write("ü\n.txt", "new\n");
-    let last = kept(checkpoints.keep_now(2, None));
+    let last = kept(checkpoints.keep_now(2));
     let names = changed_files(&checkpoints.git, &id, &last).expect("both were kept");
     assert_eq!(names, ["a b.txt", "ü\n.txt"]);
     assert_eq!(changed_files(&checkpoints.git, &id, "--output=x"), None);
@@ -497,14 +458,20 @@ fn what_a_loop_changed_is_read_from_what_was_kept_of_it() {
 fn what_git_loses_in_between_is_taken_in_again_and_told() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
-    kept(checkpoints.keep_now(0, None));
+    kept(checkpoints.keep_now(0));
     scene.write("b.txt", "new\n");
-    let taken_in = checkpoints.take_in(1, None).expect("taken in");
+    let taken_in = checkpoints.take_in(1).expect("taken in");
     let blob = scene.git(&["hash-object", "b.txt"]);
     fs::remove_file(scene.root().join(".git/objects").join(&blob[..2]).join(&blob[2..])).expect("the object");
     let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
     assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
     assert_eq!(scene.git(&["show", &format!("{commit}:b.txt")]), "new");
+    // Without an index git would keep an empty tree.
+    let taken_in = checkpoints.take_in(2).expect("taken in");
+    fs::remove_file(&checkpoints.index).expect("the index");
+    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
+    assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
+    assert_eq!(scene.names(&commit), ".gitignore a.txt b.txt");
 }
 
 /// What is seen at a glance is what git says; where it cannot be, git is asked.
@@ -538,7 +505,7 @@ fn a_plain_repository_is_found_without_git() {
         scene.git(&["config", key, value]);
         assert_eq!(git::plain(&scene.root()), None, "{setting}");
     }
-    for config in ["[core", "[core] bare = false", "word", "a = b\nmore\\\nof it"] {
+    for config in ["[core", "[core] worktree = /x]", "[core] bare = false", "word", "a = b\nmore\\\nof it"] {
         let scene = Scene::new();
         scene.write(".git/config", config);
         assert_eq!(git::plain(&scene.root()), None, "{config}");
@@ -549,7 +516,7 @@ fn a_plain_repository_is_found_without_git() {
 #[test]
 fn the_next_one_works_whatever_was_killed() {
     let scene = Scene::new();
-    kept(scene.checkpoints().keep_now(0, None));
+    kept(scene.checkpoints().keep_now(0));
     let scratch = scene.scratch().join("loop-1");
     let index = || existing_index(&scratch).expect("an index");
     let leave: [(&str, Leave<'_>); 5] = [
@@ -583,7 +550,7 @@ fn the_next_one_works_whatever_was_killed() {
         scene.write("a.txt", what);
         leave(&scene);
         // Whether git notices by itself that objects were lost depends on how old the file is.
-        let Kept { commit, .. } = scene.checkpoints().keep_now(number, None).expect("kept");
+        let Kept { commit, .. } = scene.checkpoints().keep_now(number).expect("kept");
         assert_eq!(scene.git(&["show", &format!("{commit}:a.txt")]), what);
         let parent = scene.git(&["rev-parse", &format!("{commit}^")]);
         assert_eq!(parent, scene.git(&["rev-parse", &format!("refs/ralph/loop-1/{}", number - 1)]), "{what}");
@@ -597,13 +564,13 @@ fn an_object_store_that_cannot_be_written_is_an_error_and_later_it_works() {
         // Nobody is refused anything: another thing that is no folder must do.
         let scene = Scene::new();
         let mut checkpoints = scene.checkpoints();
-        kept(checkpoints.keep_now(0, None));
+        kept(checkpoints.keep_now(0));
         let refs = scene.root().join(".git/refs/ralph/loop-1");
         fs::remove_dir_all(&refs).expect("removed");
         fs::write(&refs, "in the way").expect("a file");
-        assert!(checkpoints.keep_now(1, None).is_err());
+        assert!(checkpoints.keep_now(1).is_err());
         fs::remove_file(&refs).expect("removed");
-        kept(checkpoints.keep_now(1, None));
+        kept(checkpoints.keep_now(1));
         return;
     }
     let scene = Scene::new();
@@ -611,9 +578,9 @@ fn an_object_store_that_cannot_be_written_is_an_error_and_later_it_works() {
     let mut checkpoints = scene.checkpoints();
     scene.write("a.txt", "two\n");
     fs::set_permissions(&objects, fs::Permissions::from_mode(0o500)).expect("read only");
-    assert!(checkpoints.keep_now(0, None).is_err());
+    assert!(checkpoints.keep_now(0).is_err());
     fs::set_permissions(&objects, fs::Permissions::from_mode(0o700)).expect("as before");
-    kept(checkpoints.keep_now(0, None));
+    kept(checkpoints.keep_now(0));
 }
 
 #[test]
@@ -644,7 +611,7 @@ fn the_newest_loops_stay_and_what_is_not_ours_stays() {
         scene.git(&["update-ref", name, "HEAD"]);
     }
     let mut checkpoints = scene.checkpoints_of("old-1");
-    kept(checkpoints.keep_now(0, None));
+    kept(checkpoints.keep_now(0));
     let head = scene.git(&["rev-parse", "HEAD"]);
     prune(&checkpoints.git, &folder_of(&checkpoints.loop_id), 3).expect("pruned");
     let mut expected = String::new();

@@ -15,6 +15,7 @@ if [ $run -gt 1 ]; then
     echo '{{"type":"result","subtype":"success","is_error":false,"session_id":"session-2","result":"Done.","total_cost_usd":0.5}}'
     exit
 fi
+echo unfinished > half
 sed '$d' '{RECORDED}/claude.rate_limit.jsonl'
 echo '{{"type":"rate_limit_event","rate_limit_info":{{"status":"rejected","resetsAt":'$(($(date +%s) + {seconds}))',"rateLimitType":"five_hour"}}}}'
 sed -n '$p' '{RECORDED}/claude.rate_limit.jsonl'
@@ -65,6 +66,10 @@ fn a_wait_is_there_after_a_kill_and_a_person_can_skip_it() {
     verified(scene.resume(&["--now"]).end());
     assert_eq!(scene.told("judged", "attempt"), [1]);
     assert_eq!(scene.runs(), 2);
+    // What the refused run left is no part of the beginning, whoever went on.
+    let refs = scene.sandbox.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"]);
+    let has_half = |name: &str| scene.sandbox.git(&["ls-tree", "--name-only", name]).contains("half");
+    assert_eq!(refs.lines().map(has_half).collect::<Vec<_>>(), [false, true], "{refs}");
 }
 
 #[test]
