@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use super::descendants::MARK;
 use super::{Job, What};
 
-#[cfg_attr(target_os = "linux", path = "start/as_another.rs")]
+#[cfg_attr(target_os = "linux", path = "start/by_clone.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "start/by_fork.rs")]
 mod way;
 
