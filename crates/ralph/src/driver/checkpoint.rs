@@ -6,8 +6,8 @@
 //! is kept is what `git add -A` would take, below the root of the loop: tracked files, and untracked ones that are not
 //! ignored. Of a submodule that is its commit; filters (`clean`, LFS) run as they would for `git add`.
 //!
-//! It costs four short calls of git, of which only the first looks at the files: who keeps a tree beside other work waits
-//! for that one alone. Any of them may fail, and a loop goes on without.
+//! It costs three short calls of git, and one more where the ref is not simply a file. Only the first looks at the files: who
+//! keeps a tree beside other work waits for that one alone. Any of them may fail, and a loop goes on without.
 //!
 //! Where git did not take everything in within two seconds, sizes are looked at: files over [`HUGE`] are left out, and more
 //! than [`TOO_MUCH`] in all is not kept.

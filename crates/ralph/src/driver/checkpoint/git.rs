@@ -92,19 +92,16 @@ impl Git {
         match plain(root).filter(|_| env::is_program("git")) {
             Some(top) => {
                 let dir = top.join(".git");
-                let common_dir = dir.clone();
-                Ok(Self {
-                    root: root.into(),
-                    top,
-                    dir,
-                    common_dir,
-                    scratch: scratch.into(),
-                    index: None,
-                    is_plain: true,
-                })
+                let git = Self::at(root, scratch, [top, dir.clone(), dir]);
+                Ok(Self { is_plain: true, ..git })
             }
             None => Self::ask(root, scratch),
         }
+    }
+
+    fn at(root: &Path, scratch: &Path, [top, dir, common_dir]: [PathBuf; 3]) -> Self {
+        let (root, scratch) = (root.into(), scratch.into());
+        Self { root, top, dir, common_dir, scratch, index: None, is_plain: false }
     }
 
     pub(super) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
@@ -119,16 +116,7 @@ impl Git {
         if is_inside != Path::new("true") {
             return Err(NoRepository::Bare);
         }
-        let common_dir = root.join(common_dir);
-        Ok(Self {
-            root: root.into(),
-            top,
-            dir,
-            common_dir,
-            scratch: scratch.into(),
-            index: None,
-            is_plain: false,
-        })
+        Ok(Self::at(root, scratch, [top, dir, root.join(common_dir)]))
     }
 
     pub(super) fn use_index(&mut self, index: &Path) {
