@@ -10,6 +10,7 @@
 //! Unix only, as the faults are: sessions, process groups, signals.
 
 mod bounded;
+mod dice;
 mod npm_install;
 mod real_agent;
 mod real_claude;
@@ -25,6 +26,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+pub use dice::Dice;
 pub use npm_install::InstallError;
 pub use real_agent::AgentClient;
 pub use real_claude::{CLAUDE_CODE_VERSION, Claude, ClaudeOutput, ClaudeRun, e2e_switched_off};

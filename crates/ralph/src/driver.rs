@@ -33,6 +33,7 @@ mod view;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::agent_profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
@@ -180,7 +181,7 @@ impl Driver<'_> {
         }
         // Once an agent was at work it is no beginning any more.
         if state.drive.iterations == 0 && state.drive.wait.is_none() && state.drive.last_kept.is_none() {
-            self.keeper.begin(0);
+            self.keeper.begin(0, None);
         }
         let mut drive = Drive { driver: self, last, last_run };
         loop {
@@ -328,11 +329,6 @@ impl Drive<'_> {
     }
 
     fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
-        if let Some(number) = state.drive.to_keep() {
-            // What lies taken in for the iteration before must have been kept by then.
-            self.driver.keeper.settle(self.driver.follow);
-            self.driver.keeper.begin(number);
-        }
         let in_force = self.in_force(state)?;
         let judged = self.judge_by(state, &in_force);
         let outcome = match judged {
@@ -409,7 +405,11 @@ impl Drive<'_> {
             fresh: false,
             signals: Some(driver.signals),
         };
-        case.judge(&asked, &mut Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper })
+        let to_keep = state.drive.to_keep();
+        let mut gates = Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep };
+        let judged = case.judge(&asked, &mut gates)?;
+        gates.keep(None);
+        Ok(judged)
     }
 
     /// What the agent has to promise.
@@ -587,11 +587,21 @@ fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
 struct Gates<'a, 'k> {
     follow: &'a mut dyn Follow,
     keeper: &'a mut Keeper<'k>,
+    /// The iteration whose tree is still to be kept.
+    to_keep: Option<u32>,
+}
+
+impl Gates<'_, '_> {
+    fn keep(&mut self, tree: Option<&Arc<Tree>>) {
+        if let Some(number) = self.to_keep.take() {
+            self.keeper.keep(number, tree, self.follow);
+        }
+    }
 }
 
 impl Watch for Gates<'_, '_> {
-    fn tree(&mut self, _tree: &Tree) {
-        self.keeper.taken_in();
+    fn tree(&mut self, tree: &Arc<Tree>) {
+        self.keep(Some(tree));
     }
 
     fn started(&mut self, gate: &Gate) {
@@ -611,7 +621,8 @@ impl Watch for Gates<'_, '_> {
     }
 
     fn seen(&mut self) {
-        self.keeper.taken_in();
+        // Where nothing had to be run, nobody told us of the tree.
+        self.keep(None);
         self.keeper.go_on();
     }
 }

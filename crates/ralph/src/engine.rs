@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -453,7 +454,7 @@ impl Scribe<'_> {
 }
 
 impl Watch for Scribe<'_> {
-    fn tree(&mut self, tree: &Tree) {
+    fn tree(&mut self, tree: &Arc<Tree>) {
         let rules = self.case.rules_file();
         if self.case.pins_rules() && !rules.exists() {
             let _without_it_nothing_is_pinned = files::replace(&rules, &tree.rules().to_bytes());

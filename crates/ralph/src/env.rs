@@ -126,8 +126,16 @@ pub(crate) fn home() -> Option<PathBuf> {
 }
 
 pub(crate) fn user_config() -> Option<PathBuf> {
-    let base = read("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".config")))?;
-    Some(base.join("ralph/config.yaml"))
+    config_home().map(|base| base.join("ralph/config.yaml"))
+}
+
+/// Where a person's own settings of git may be, beside `~/.gitconfig`.
+pub(crate) fn git_config_dir() -> Option<PathBuf> {
+    config_home().map(|base| base.join("git"))
+}
+
+fn config_home() -> Option<PathBuf> {
+    read("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".config")))
 }
 
 fn home_of_user() -> Option<PathBuf> {

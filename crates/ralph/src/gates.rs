@@ -6,6 +6,7 @@
 //! never will. A pass at hand (same definition, environment and tree) stands in for a run; a failure never does.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -72,13 +73,13 @@ pub(crate) enum Findable {
 pub(crate) enum AtHand {
     All(GatesSeen),
     /// Something has to run on this tree.
-    NotAll(Tree),
+    NotAll(Arc<Tree>),
 }
 
 /// Who is told of a run while it goes on.
 pub(crate) trait Watch {
     /// The tree that is judged first. No gate is started before this comes back.
-    fn tree(&mut self, _tree: &Tree) {}
+    fn tree(&mut self, _tree: &Arc<Tree>) {}
     fn started(&mut self, _gate: &Gate) {}
     /// It has ended; what that means is known once the tree was read again.
     fn ended(&mut self, _gate: &Gate) {}
@@ -91,7 +92,11 @@ pub(crate) trait Watch {
 
 impl Run<'_> {
     /// Runs what has no receipt. A tree that was read a moment ago is not read again before the first gate.
-    pub(crate) fn go(&self, just_read: Option<Tree>, watch: &mut dyn Watch) -> Result<GatesSeen, Trouble> {
+    pub(crate) fn go(
+        &self,
+        just_read: Option<Arc<Tree>>,
+        watch: &mut dyn Watch,
+    ) -> Result<GatesSeen, Trouble> {
         let plan = Plan::new(self.gates).expect("the config was checked when it was read");
         let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
         let mut tree = just_read.map_or_else(|| self.read_tree(), Ok)?;
@@ -137,8 +142,8 @@ impl Run<'_> {
         GatesSeen { reports, receipts, required, environment, tree: whole(tree), unsettled }
     }
 
-    fn read_tree(&self) -> Result<Tree, Trouble> {
-        self.reader.read().map_err(|error| Trouble::Tree { why: error.to_string() })
+    fn read_tree(&self) -> Result<Arc<Tree>, Trouble> {
+        self.reader.read().map(Arc::new).map_err(|error| Trouble::Tree { why: error.to_string() })
     }
 
     /// The receipts for all required gates on the tree as it is, without running anything.
@@ -181,7 +186,7 @@ struct Pass<'a> {
     plan: &'a Plan,
     inputs: &'a [Option<GlobSet>],
     fresh: bool,
-    tree: Tree,
+    tree: Arc<Tree>,
     progress: Vec<Progress>,
     /// Finished since the tree was last read.
     finished: Vec<(usize, Ran)>,
@@ -191,7 +196,13 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(run: &'a Run<'a>, plan: &'a Plan, inputs: &'a [Option<GlobSet>], tree: Tree, fresh: bool) -> Self {
+    fn new(
+        run: &'a Run<'a>,
+        plan: &'a Plan,
+        inputs: &'a [Option<GlobSet>],
+        tree: Arc<Tree>,
+        fresh: bool,
+    ) -> Self {
         let count = run.gates.len();
         Self {
             run,

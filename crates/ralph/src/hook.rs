@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ralph_core::duration;
@@ -153,7 +154,7 @@ struct WriteAhead<'a> {
 }
 
 impl Watch for WriteAhead<'_> {
-    fn tree(&mut self, _tree: &Tree) {
+    fn tree(&mut self, _tree: &Arc<Tree>) {
         self.written =
             session_notices::gates_begin(self.home, self.session, self.agent, &self.ledger).is_ok();
     }

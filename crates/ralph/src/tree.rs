@@ -129,12 +129,16 @@ impl<'a> TreeReader<'a> {
             let settled = |stamp: &Stamp| stamp.is_settled(started, self.settled_after);
             cache.renew(file, self.root, &listing, &found, settled);
         }
-        let mut tree = Tree::new(self.entries(found), walked.rules, git);
+        let (entries, own) = self.entries(found);
+        let mut tree = Tree::new(entries, walked.rules, git);
+        tree.own = own;
+        tree.git_sees_more = walked.git_sees_more;
         tree.unbound = tree.what_is_not_bound(self.root);
         Ok(tree)
     }
 
-    fn entries(&self, found: Vec<Found>) -> Vec<Entry> {
+    /// What counts, and what ralph itself wrote.
+    fn entries(&self, found: Vec<Found>) -> (Vec<Entry>, Vec<Entry>) {
         let own: Vec<OwnFile> = self.own.iter().flat_map(|own| own()).collect();
         let is_own = |entry: &Entry| {
             let is_it = |own: &OwnFile| {
@@ -142,7 +146,7 @@ impl<'a> TreeReader<'a> {
             };
             entry.fact.kind == Kind::File && own.iter().any(is_it)
         };
-        found.into_iter().filter_map(Found::into_entry).filter(|entry| !is_own(entry)).collect()
+        found.into_iter().filter_map(Found::into_entry).partition(|entry| !is_own(entry))
     }
 }
 
@@ -151,9 +155,12 @@ impl<'a> TreeReader<'a> {
 pub(crate) struct Tree {
     /// Sorted by the bytes of the path.
     entries: Vec<Entry>,
+    /// Does not count.
+    own: Vec<Entry>,
     hash: String,
     rules: IgnoreRules,
     git: GitUse,
+    git_sees_more: bool,
     unbound: Option<String>,
 }
 
@@ -175,7 +182,7 @@ pub(crate) enum ChangeKind {
 impl Tree {
     fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
         let hash = hash_of(&entries);
-        Self { entries, hash, rules, git, unbound: None }
+        Self { entries, own: Vec::new(), hash, rules, git, git_sees_more: false, unbound: None }
     }
 
     /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
@@ -229,26 +236,38 @@ impl Tree {
 
     /// What must be done to `before` to get this tree, sorted by path.
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<Change> {
-        let (mut old, mut new) = (before.entries.iter().peekable(), self.entries.iter().peekable());
-        let mut changes = Vec::new();
-        loop {
-            let order = match (old.peek(), new.peek()) {
-                (None, None) => return changes,
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some(old), Some(new)) => old.path.cmp(&new.path),
-            };
-            let change = match order {
-                Ordering::Less => old.next().map(|entry| entry.change(ChangeKind::Removed)),
-                Ordering::Greater => new.next().map(|entry| entry.change(ChangeKind::Added)),
-                Ordering::Equal => old
-                    .next()
-                    .zip(new.next())
-                    .filter(|(old, new)| old.fact != new.fact)
-                    .map(|(_, new)| new.change(ChangeKind::Modified)),
-            };
-            changes.extend(change);
+        let changes = differences(&before.entries, &self.entries);
+        changes.into_iter().map(|(entry, kind)| entry.change(kind)).collect()
+    }
+
+    /// The paths at which git may find something else than it did in `before`; none where that cannot be told, since git
+    /// would also take what is not looked at here, or goes by other rules now.
+    pub(crate) fn paths_changed_for_git<'t>(&'t self, before: &'t Self) -> Option<Vec<&'t Path>> {
+        if !(self.shows_all_to_git() && before.shows_all_to_git()) || self.rules != before.rules {
+            return None;
         }
+        let changes = [differences(&before.entries, &self.entries), differences(&before.own, &self.own)];
+        Some(changes.into_iter().flatten().map(|(entry, _)| entry.path()).collect())
+    }
+
+    /// Whether git, which takes in what is tracked and what no rule ignores, would take nothing but what is in here.
+    pub(crate) fn shows_all_to_git(&self) -> bool {
+        let is_plain = |entry: &Entry| matches!(entry.fact.kind, Kind::File | Kind::Link);
+        matches!(self.git, GitUse::Listed | GitUse::Cached)
+            && !self.git_sees_more
+            && self.entries.iter().all(is_plain)
+    }
+
+    /// Whether it was looked at, be it ours.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        let path = path.as_os_str().as_bytes();
+        let is_in = |entries: &[Entry]| entries.binary_search_by(|entry| (*entry.path).cmp(path)).is_ok();
+        is_in(&self.entries) || is_in(&self.own)
+    }
+
+    /// The files of that name, wherever they lie.
+    pub(crate) fn files_named<'t>(&'t self, name: &'t str) -> impl Iterator<Item = &'t Path> {
+        self.entries.iter().map(Entry::path).filter(move |path| path.file_name() == Some(name.as_ref()))
     }
 
     /// The `.gitignore` texts that were in force, to pin later reads to.
@@ -376,6 +395,29 @@ impl Found {
             Seen::File { content: Content::Unread, .. } | Seen::Vanished => return None,
         };
         Some(Entry { path: self.path, fact })
+    }
+}
+
+/// How one sorted list must be changed to get another.
+fn differences<'e>(before: &'e [Entry], now: &'e [Entry]) -> Vec<(&'e Entry, ChangeKind)> {
+    let (mut old, mut new) = (before.iter().peekable(), now.iter().peekable());
+    let mut differences = Vec::new();
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (None, None) => return differences,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => old.path.cmp(&new.path),
+        };
+        let difference = match order {
+            Ordering::Less => old.next().map(|entry| (entry, ChangeKind::Removed)),
+            Ordering::Greater => new.next().map(|entry| (entry, ChangeKind::Added)),
+            Ordering::Equal => {
+                let both = old.next().zip(new.next());
+                both.filter(|(old, new)| old.fact != new.fact).map(|(_, new)| (new, ChangeKind::Modified))
+            }
+        };
+        differences.extend(difference);
     }
 }
 

@@ -145,7 +145,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let signals = Signals::watch();
     // It takes longest: the rest of the beginning goes on beside it.
     let mut keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes);
-    keeper.begin(0);
+    keeper.begin(0, None);
     driver::begin(&place.repo_home, &plan, &in_force)?;
     drive(&place, &plan, keeper, &signals, &arguments.output)
 }

@@ -2,13 +2,16 @@
 //! change them again. Git makes a commit of them while the agent works.
 //!
 //! ```text
-//!  main thread   begin ─► tree read ─► taken_in ─► gates ─► go_on ─► verdict, the next run ─► settle, begin
-//!  its own          └───── add ──────────┘                    └─ write-tree, commit-tree, the ref ─┘
+//!  main thread   keep ──────► gates ─► go_on ─► verdict, the next run ─► settle, keep
+//!  its own         └─ add ─┘             └─ write-tree, commit-tree, the ref ─┘
 //! ```
+//!
+//! Where the next tree can be had from the one before without git, that takes a moment and needs no thread.
 //!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
@@ -21,6 +24,7 @@ use super::news::{Follow, News};
 use crate::home::RepoHome;
 use crate::loops;
 use crate::repo::Repo;
+use crate::tree;
 
 pub(crate) struct Keeper<'a> {
     doing: Doing,
@@ -64,12 +68,34 @@ impl<'a> Keeper<'a> {
         Self { doing, trouble, repo_home, loop_dir }
     }
 
+    /// Keeps the tree as it is, and comes back when the files may change again. Whoever has just read it says so.
+    pub(crate) fn keep(&mut self, number: u32, work: Option<&Arc<tree::Tree>>, follow: &mut dyn Follow) {
+        // What lies taken in for the iteration before must have been kept by then.
+        self.settle(follow);
+        let at_once = match (&mut self.doing, work) {
+            (Doing::Waiting(checkpoints), Some(work)) => checkpoints.go_on(number, work),
+            _ => None,
+        };
+        match at_once {
+            Some(kept) => {
+                if let Err(why) = self.write_down(number, kept) {
+                    (self.doing, self.trouble) = (Doing::Nothing, Some(why));
+                    self.tell(follow);
+                }
+            }
+            None => {
+                self.begin(number, work.cloned());
+                self.taken_in();
+            }
+        }
+    }
+
     /// Begins to keep the tree as it is, where nothing was begun already.
-    pub(crate) fn begin(&mut self, number: u32) {
+    pub(crate) fn begin(&mut self, number: u32, work: Option<Arc<tree::Tree>>) {
         self.start(Tree { number, is_made_up_for: false }, move |checkpoints, pause| {
             let taken_in = checkpoints.take_in(number)?;
             pause();
-            let kept = checkpoints.keep(taken_in)?;
+            let kept = checkpoints.keep(taken_in, work)?;
             if number == 0 {
                 checkpoints.forget_others_beside(LOOPS_KEPT);
             }
@@ -146,16 +172,13 @@ impl<'a> Keeper<'a> {
         };
         let Tree { number, is_made_up_for } = tree;
         self.trouble = match thread.join() {
-            Ok((checkpoints, Ok(Kept { commit, lacks }))) => {
-                let event = Event::Kept { iteration: number, commit };
-                match loops::note(self.repo_home, &self.loop_dir, &[event]) {
-                    Ok(_) => {
-                        self.doing = Doing::Waiting(checkpoints);
-                        lacks.map(|lacks| format!("not in the checkpoint: {lacks}"))
-                    }
-                    Err(error) => Some(format!("no more checkpoints: {error}")),
+            Ok((checkpoints, Ok(kept))) => match self.write_down(number, kept) {
+                Ok(lacks) => {
+                    self.doing = Doing::Waiting(checkpoints);
+                    lacks
                 }
-            }
+                Err(why) => Some(why),
+            },
             Ok((checkpoints, Err(error))) if is_made_up_for => {
                 self.doing = Doing::Waiting(checkpoints);
                 Some(format!("no checkpoint of iteration {number}: {error}"))
@@ -164,6 +187,16 @@ impl<'a> Keeper<'a> {
             Err(_) => Some("no more checkpoints: keeping one failed".to_owned()),
         };
         self.tell(follow);
+    }
+
+    /// Tells what is not in it, or why there are no more.
+    fn write_down(&self, number: u32, kept: Kept) -> Result<Option<String>, String> {
+        let Kept { commit, lacks } = kept;
+        let event = Event::Kept { iteration: number, commit };
+        match loops::note(self.repo_home, &self.loop_dir, &[event]) {
+            Ok(_) => Ok(lacks.map(|lacks| format!("not in the checkpoint: {lacks}"))),
+            Err(error) => Err(format!("no more checkpoints: {error}")),
+        }
     }
 
     /// What a person does not know yet.

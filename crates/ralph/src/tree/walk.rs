@@ -41,6 +41,9 @@ pub(super) struct Walked {
     /// Sorted by the bytes of the path.
     pub(super) found: Vec<Found>,
     pub(super) rules: IgnoreRules,
+    /// Git would take something that was left out, or not take something apart that was: a cache that no rule ignores, the
+    /// books of another version control, a repository within this one.
+    pub(super) git_sees_more: bool,
 }
 
 pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
@@ -57,12 +60,13 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
     if walk.queue.has_more() {
         parts.extend(content::on_threads(content::threads(), || walk.take_turns(usize::MAX)));
     }
-    let mut walked = Walked { found: Vec::new(), rules };
+    let mut walked = Walked { found: Vec::new(), rules, git_sees_more: false };
     let mut folders = Vec::new();
     for part in parts {
         let part = part?;
         folders.extend(part.folders);
         walked.rules.extend(part.rules);
+        walked.git_sees_more |= part.git_sees_more;
     }
     // Each folder's files are sorted already. With the folders in order too, what remains is to merge long sorted
     // runs, which is what the stable sort is good at.
@@ -115,6 +119,7 @@ struct Part {
     /// Each with its path, and its files sorted.
     folders: Vec<(Vec<u8>, Vec<Found>)>,
     rules: IgnoreRules,
+    git_sees_more: bool,
 }
 
 impl Walk<'_> {
@@ -189,6 +194,7 @@ struct Visit<'w> {
     subfolders: Vec<Folder>,
     /// The names in this folder, where they were read.
     names: &'w [DirEntry],
+    git_sees_more: bool,
 }
 
 impl<'w> Visit<'w> {
@@ -201,12 +207,14 @@ impl<'w> Visit<'w> {
         let base = path.len();
         let remembered = walk.plan.cache.folder(&folder.path);
         let (found, subfolders) = (Vec::new(), Vec::new());
-        Self { walk, folder, fd, remembered, path, base, found, subfolders, names: &[] }
+        let (names, git_sees_more) = (&[][..], false);
+        Self { walk, folder, fd, remembered, path, base, found, subfolders, names, git_sees_more }
     }
 
     fn finish(mut self, part: &mut Part) -> Vec<Folder> {
         self.found.sort_unstable_by(|one, next| one.path.cmp(&next.path));
         part.folders.push((self.folder.path, self.found));
+        part.git_sees_more |= self.git_sees_more;
         self.subfolders
     }
 
@@ -229,7 +237,11 @@ impl<'w> Visit<'w> {
         self.take_rules(self.has(b".git"), self.has(b".gitignore"), rules);
         for entry in names {
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || well_known_caches::is_version_control(name) {
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            if well_known_caches::is_version_control(name) {
+                self.git_sees_more |= name != b".git";
                 continue;
             }
             self.name(name);
@@ -245,6 +257,7 @@ impl<'w> Visit<'w> {
     fn take_rules(&mut self, is_repository: bool, has_gitignore: bool, rules: &mut IgnoreRules) {
         if is_repository && !self.folder.path.is_empty() {
             self.folder.scope.start_over();
+            self.git_sees_more = true;
         }
         let now = if has_gitignore { gitignore_in(self.fd) } else { None };
         let pinned = self.walk.plan.pinned.and_then(|pinned| pinned.get(&self.folder.path));
@@ -275,12 +288,15 @@ impl<'w> Visit<'w> {
     }
 
     /// Whether a file of that name is part of the tree.
-    fn counts(&self, name: &[u8]) -> bool {
+    fn counts(&mut self, name: &[u8]) -> bool {
         // What hides others cannot hide itself.
-        name == b".gitignore"
-            || self.is_tracked(name)
-            || !(well_known_caches::is_cache_file(name)
-                || self.folder.scope.ignores_file(path_of(&self.path)))
+        if name == b".gitignore" || self.is_tracked(name) {
+            return true;
+        }
+        let is_ignored = self.folder.scope.ignores_file(path_of(&self.path));
+        let is_cache = well_known_caches::is_cache_file(name);
+        self.git_sees_more |= is_cache && !is_ignored;
+        !(is_cache || is_ignored)
     }
 
     fn is_tracked(&self, name: &[u8]) -> bool {
@@ -292,9 +308,10 @@ impl<'w> Visit<'w> {
         let tracked =
             self.folder.tracked.as_ref().and_then(|folder| self.walk.plan.tracked.below(folder, name));
         let mut scope = self.folder.scope.enter(path_of(&self.path));
-        let mut only_tracked = self.folder.only_tracked
-            || well_known_caches::is_cache_folder(name, |beside| self.has(beside))
-            || scope.is_ignored();
+        let is_cache = well_known_caches::is_cache_folder(name, |beside| self.has(beside));
+        let is_ignored = self.folder.only_tracked || scope.is_ignored();
+        self.git_sees_more |= is_cache && !is_ignored;
+        let mut only_tracked = is_cache || is_ignored;
         if only_tracked && self.is_tracked(name) {
             // A folder that is tracked as such is a submodule git could not list: better all of it than none.
             scope = Scope::outermost(self.walk.plan.pinned.is_some());

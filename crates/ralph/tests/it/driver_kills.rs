@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ralph_testkit::Dice;
+
 use crate::driven::{Disturbed, DrivenLoop, driven_events, lines_written};
 use crate::support::{Ran, wait_until};
 
@@ -24,21 +26,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Any spread will do, as long as it is the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn moment_within(&mut self, longest: Duration) -> Duration {
-        let micros = u64::try_from(longest.as_micros()).expect("not that long").max(1);
-        Duration::from_micros(self.roll() % micros)
-    }
+fn moment_within(dice: &mut Dice, longest: Duration) -> Duration {
+    let micros = u64::try_from(longest.as_micros()).expect("not that long").max(1);
+    Duration::from_micros(dice.roll() % micros)
 }
 
 /// When somebody is killed. Machines are slow at times, so it is not always the clock that says when.
@@ -55,10 +45,10 @@ impl Moment {
         // What an undisturbed loop writes, and what goes on after a kill adds to it.
         const MOST_EVENTS: u64 = 20;
         match dice.roll() % 2 {
-            0 => Self::After(dice.moment_within(takes)),
+            0 => Self::After(moment_within(dice, takes)),
             _ => {
                 let events = usize::try_from(dice.roll() % MOST_EVENTS).expect("a few").max(before);
-                Self::Events(events, dice.moment_within(takes / 15))
+                Self::Events(events, moment_within(dice, takes / 15))
             }
         }
     }
@@ -104,7 +94,7 @@ fn undisturbed(more: &[&str]) -> Duration {
 /// Kills it one to three times, each time at any moment of what a whole loop takes, then lets it go on to its end. How many
 /// of the kills came in time is told.
 fn story(seed: u64, takes: Duration, more: &[&str]) -> Result<u32, String> {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let driven = DrivenLoop::new(ITERATIONS, PAUSE);
     let home = driven.sandbox.ralph_home();
     let (kills, mut in_time, mut told) = (1 + dice.roll() % 3, 0, Vec::new());

@@ -20,6 +20,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::env;
 
+/// Who makes the commits.
+pub(super) const AUTHOR: &str = "ralph";
+pub(super) const EMAIL: &str = "ralph@localhost";
+
 /// What a git that is told to go may take to put its lock files away.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -127,6 +131,18 @@ impl Git {
         &self.root
     }
 
+    pub(super) fn top(&self) -> &Path {
+        &self.top
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     #[cfg(test)]
     pub(super) fn places(&self) -> [&Path; 4] {
         [&self.root, &self.top, &self.dir, &self.common_dir].map(PathBuf::as_path)
@@ -147,6 +163,11 @@ impl Git {
             fs::rename(&lock, &file)
         };
         self.is_plain && write().is_ok()
+    }
+
+    /// Whether a ref that is kept as a file says so.
+    pub(super) fn points_at(&self, reference: &str, object: &str) -> bool {
+        fs::read(self.common_dir.join(reference)).is_ok_and(|text| text.trim_ascii() == object.as_bytes())
     }
 
     /// The lock beside a ref that is kept as a file.
@@ -256,7 +277,7 @@ fn command(root: &Path) -> Command {
     for (name, _) in env::all().filter(|(name, _)| !may_stay(name)) {
         command.env_remove(name);
     }
-    for (name, value) in [("NAME", "ralph"), ("EMAIL", "ralph@localhost")] {
+    for (name, value) in [("NAME", AUTHOR), ("EMAIL", EMAIL)] {
         command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
     }
     command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::*;
 
-struct Scene {
+pub(super) struct Scene {
     dir: tempfile::TempDir,
 }
 
@@ -16,7 +16,7 @@ type Leave<'l> = Box<dyn Fn(&Scene) + 'l>;
 
 impl Scene {
     /// An empty folder.
-    fn bare_folder() -> Self {
+    pub(super) fn bare_folder() -> Self {
         let dir = tempfile::Builder::new().prefix("ralph-checkpoint-").tempdir().expect("a folder");
         for folder in ["project", "ours"] {
             fs::create_dir(dir.path().join(folder)).expect("a folder");
@@ -25,14 +25,14 @@ impl Scene {
     }
 
     /// A repository without a commit.
-    fn unborn() -> Self {
+    pub(super) fn unborn() -> Self {
         let scene = Self::bare_folder();
         scene.git(&["init", "-q", "-b", "main"]);
         scene
     }
 
     /// A repository with one commit.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let scene = Self::unborn();
         scene.write("a.txt", "one\n");
         scene.write(".gitignore", "ignored\n");
@@ -40,49 +40,60 @@ impl Scene {
         scene
     }
 
-    fn commit_all(&self) {
+    pub(super) fn commit_all(&self) {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-qm", "work"]);
     }
 
-    fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.dir.path().join("project")
     }
 
-    fn scratch(&self) -> PathBuf {
+    pub(super) fn scratch(&self) -> PathBuf {
         self.dir.path().join("ours")
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         fs::write(path, text).expect("a file");
     }
 
-    fn git(&self, words: &[&str]) -> String {
+    pub(super) fn git(&self, words: &[&str]) -> String {
         git_in(&self.root(), words)
     }
 
-    fn checkpoints(&self) -> Checkpoints {
+    pub(super) fn checkpoints(&self) -> Checkpoints {
         self.checkpoints_of("loop-1")
     }
 
-    fn checkpoints_of(&self, loop_id: &str) -> Checkpoints {
-        let scratch = self.scratch().join(loop_id);
-        Checkpoints::new(&self.root(), &LoopId::new(loop_id), &scratch).expect("a repository")
+    pub(super) fn checkpoints_of(&self, loop_id: &str) -> Checkpoints {
+        self.checkpoints_below("", loop_id)
+    }
+
+    /// Of a loop whose root is a folder of the repository.
+    pub(super) fn checkpoints_below(&self, folder: &str, loop_id: &str) -> Checkpoints {
+        let (root, scratch) = (self.root().join(folder), self.scratch().join(loop_id));
+        let root = fs::canonicalize(root).expect("a folder");
+        Checkpoints::new(&root, &LoopId::new(loop_id), &scratch).expect("a repository")
+    }
+
+    pub(super) fn set_mode(&self, name: &str, mode: u32) {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(self.root().join(name), mode).expect("a mode");
     }
 
     /// The names in a checkpoint, sorted.
-    fn names(&self, commit: &str) -> String {
+    pub(super) fn names(&self, commit: &str) -> String {
         self.git(&["ls-tree", "-r", "--name-only", commit]).replace('\n', " ")
     }
 
-    fn refs(&self) -> String {
+    pub(super) fn refs(&self) -> String {
         self.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"])
     }
 
     /// All that a checkpoint must not change: what lies in `.git` but objects and our refs, and the files.
-    fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub(super) fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.root()];
         while let Some(folder) = open.pop() {
@@ -113,13 +124,13 @@ fn git_in(folder: &Path, words: &[&str]) -> String {
 }
 
 impl Checkpoints {
-    fn keep_now(&mut self, number: u32) -> Result<Kept, KeepError> {
+    pub(super) fn keep_now(&mut self, number: u32) -> Result<Kept, KeepError> {
         let taken_in = self.take_in(number)?;
-        self.keep(taken_in)
+        self.keep(taken_in, None)
     }
 }
 
-fn kept(kept: Result<Kept, KeepError>) -> String {
+pub(super) fn kept(kept: Result<Kept, KeepError>) -> String {
     let kept = kept.expect("kept");
     assert_eq!(kept.lacks, None);
     kept.commit
@@ -463,13 +474,13 @@ fn what_git_loses_in_between_is_taken_in_again_and_told() {
     let taken_in = checkpoints.take_in(1).expect("taken in");
     let blob = scene.git(&["hash-object", "b.txt"]);
     fs::remove_file(scene.root().join(".git/objects").join(&blob[..2]).join(&blob[2..])).expect("the object");
-    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
+    let Kept { commit, lacks } = checkpoints.keep(taken_in, None).expect("kept");
     assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
     assert_eq!(scene.git(&["show", &format!("{commit}:b.txt")]), "new");
     // Without an index git would keep an empty tree.
     let taken_in = checkpoints.take_in(2).expect("taken in");
     fs::remove_file(&checkpoints.index).expect("the index");
-    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
+    let Kept { commit, lacks } = checkpoints.keep(taken_in, None).expect("kept");
     assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
     assert_eq!(scene.names(&commit), ".gitignore a.txt b.txt");
 }
