@@ -22,6 +22,7 @@ mod content;
 mod file_stamp;
 mod git;
 mod ignores;
+mod names;
 mod stat_cache;
 mod walk;
 mod well_known_caches;

@@ -265,6 +265,8 @@ pub(super) struct TrackedIn {
     range: Range<usize>,
     /// The length of the folder's name, with its slash, which all of them start with.
     skip: usize,
+    /// The name that is likely asked for next, since names are asked for in order.
+    next: usize,
 }
 
 impl Tracked {
@@ -291,13 +293,17 @@ impl Tracked {
     }
 
     pub(super) fn all(&self) -> TrackedIn {
-        TrackedIn { range: 0..self.spans.len(), skip: 0 }
+        TrackedIn { range: 0..self.spans.len(), skip: 0, next: 0 }
     }
 
     /// Whether `name` in the folder is itself tracked.
-    pub(super) fn has(&self, folder: &TrackedIn, name: &[u8]) -> bool {
-        let at = self.first(folder, name);
-        at < folder.range.end && self.name(at, folder) == name
+    pub(super) fn has(&self, folder: &mut TrackedIn, name: &[u8]) -> bool {
+        let is_it = |at: &usize| *at < folder.range.end && self.name(*at, folder) == name;
+        let found = Some(folder.next).filter(is_it).or_else(|| Some(self.first(folder, name)).filter(is_it));
+        if let Some(at) = found {
+            folder.next = at + 1;
+        }
+        found.is_some()
     }
 
     /// What is tracked below the subfolder `name`; `None` if nothing is.
@@ -306,7 +312,11 @@ impl Tracked {
         let start = self.first(folder, &bound);
         *bound.last_mut()? = b'/' + 1;
         let end = self.first(folder, &bound);
-        (start < end).then_some(TrackedIn { range: start..end, skip: folder.skip + name.len() + 1 })
+        (start < end).then(|| TrackedIn {
+            range: start..end,
+            skip: folder.skip + name.len() + 1,
+            next: start,
+        })
     }
 
     /// The names of the files and subfolders of a folder that are tracked or hold something tracked.

@@ -5,17 +5,18 @@
 //! names alone. Links are never followed, so a tracked `a/b` is gone once `a` is a link.
 
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{Dir, DirEntry, FileType};
+use rustix::fs::FileType;
 
 use super::content::{self, Trouble};
 use super::file_stamp::Stamp;
 use super::git::{Tracked, TrackedIn};
 use super::ignores::{IgnoreRules, Scope, path_of};
+use super::names::Names;
 use super::stat_cache::{Remembered, StatCache};
 use super::{Content, Fact, Found, Kind, Seen, well_known_caches};
 
@@ -126,11 +127,12 @@ impl Walk<'_> {
     /// Reads folders until there are no more, or about so many paths have been looked at.
     fn take_turns(&self, most: usize) -> io::Result<Part> {
         let mut part = Part::default();
+        let mut names = Names::default();
         let mut looked_at = 0;
         while looked_at < most
             && let Some((folder, turn)) = self.queue.next()
         {
-            let subfolders = self.read_folder(folder, &mut part)?;
+            let subfolders = self.read_folder(folder, &mut names, &mut part)?;
             looked_at += 1 + part.folders.last().map_or(0, |(_, found)| found.len());
             turn.done(subfolders);
         }
@@ -138,16 +140,16 @@ impl Walk<'_> {
     }
 
     /// Notes the files of a folder and returns the folders in it.
-    fn read_folder(&self, folder: Folder, part: &mut Part) -> io::Result<Vec<Folder>> {
+    fn read_folder(&self, folder: Folder, names: &mut Names, part: &mut Part) -> io::Result<Vec<Folder>> {
         let path = if folder.path.is_empty() { path_of(b".") } else { path_of(&folder.path) };
-        let opened = match open(self.root, path, folder.only_tracked) {
+        let opened = match open(self.root, path, folder.only_tracked, names) {
             Ok(opened) => opened,
             Err(errno) => return self.unopened(folder, errno.into(), part),
         };
-        let mut visit = Visit::new(self, folder, opened.dir.fd()?);
+        let mut visit = Visit::new(self, folder, opened.as_fd(), names);
         match visit.folder.only_tracked {
             true => visit.look_at_tracked()?,
-            false => visit.look_at_all(&opened.names, &mut part.rules)?,
+            false => visit.look_at_all(&mut part.rules)?,
         }
         Ok(visit.finish(part))
     }
@@ -169,16 +171,19 @@ impl Walk<'_> {
     }
 }
 
-/// An open folder and, unless they are not wanted, the names in it.
-struct Opened {
-    dir: Dir,
-    names: Vec<DirEntry>,
-}
-
-fn open(root: BorrowedFd<'_>, path: &Path, without_names: bool) -> rustix::io::Result<Opened> {
-    let mut dir = Dir::new(content::open_folder_at(root, path)?)?;
-    let names = if without_names { Vec::new() } else { dir.by_ref().collect::<Result<_, _>>()? };
-    Ok(Opened { dir, names })
+/// Opens a folder and takes the names in it, unless they are not wanted.
+fn open(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    without_names: bool,
+    names: &mut Names,
+) -> rustix::io::Result<OwnedFd> {
+    let folder = content::open_folder_at(root, path)?;
+    match without_names {
+        true => names.clear(),
+        false => names.read(folder.as_fd())?,
+    }
+    Ok(folder)
 }
 
 /// One folder being read.
@@ -190,15 +195,16 @@ struct Visit<'w> {
     /// The absolute path of what is looked at; up to `base` it is that of the folder, with a slash.
     path: Vec<u8>,
     base: usize,
+    /// Sorted, as the names are.
     found: Vec<Found>,
     subfolders: Vec<Folder>,
     /// The names in this folder, where they were read.
-    names: &'w [DirEntry],
+    names: &'w Names,
     git_sees_more: bool,
 }
 
 impl<'w> Visit<'w> {
-    fn new(walk: &'w Walk<'w>, folder: Folder, fd: BorrowedFd<'w>) -> Self {
+    fn new(walk: &'w Walk<'w>, folder: Folder, fd: BorrowedFd<'w>, names: &'w Names) -> Self {
         let mut path = walk.prefix.clone();
         path.extend_from_slice(&folder.path);
         if !folder.path.is_empty() {
@@ -206,13 +212,12 @@ impl<'w> Visit<'w> {
         }
         let base = path.len();
         let remembered = walk.plan.cache.folder(&folder.path);
-        let (found, subfolders) = (Vec::new(), Vec::new());
-        let (names, git_sees_more) = (&[][..], false);
+        let (found, subfolders) = (Vec::with_capacity(names.len()), Vec::new());
+        let git_sees_more = false;
         Self { walk, folder, fd, remembered, path, base, found, subfolders, names, git_sees_more }
     }
 
-    fn finish(mut self, part: &mut Part) -> Vec<Folder> {
-        self.found.sort_unstable_by(|one, next| one.path.cmp(&next.path));
+    fn finish(self, part: &mut Part) -> Vec<Folder> {
         part.folders.push((self.folder.path, self.found));
         part.git_sees_more |= self.git_sees_more;
         self.subfolders
@@ -232,26 +237,17 @@ impl<'w> Visit<'w> {
         Ok(())
     }
 
-    fn look_at_all(&mut self, names: &'w [DirEntry], rules: &mut IgnoreRules) -> io::Result<()> {
-        self.names = names;
-        self.take_rules(self.has(b".git"), self.has(b".gitignore"), rules);
-        for entry in names {
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
-                continue;
-            }
+    fn look_at_all(&mut self, rules: &mut IgnoreRules) -> io::Result<()> {
+        self.take_rules(self.names.has(b".git"), self.names.has(b".gitignore"), rules);
+        for (name, kind) in self.names.iter() {
             if well_known_caches::is_version_control(name) {
                 self.git_sees_more |= name != b".git";
                 continue;
             }
             self.name(name);
-            self.look_at(name, entry.file_type())?;
+            self.look_at(name, kind)?;
         }
         Ok(())
-    }
-
-    fn has(&self, name: &[u8]) -> bool {
-        self.names.iter().any(|entry| entry.file_name().to_bytes() == name)
     }
 
     fn take_rules(&mut self, is_repository: bool, has_gitignore: bool, rules: &mut IgnoreRules) {
@@ -275,13 +271,14 @@ impl<'w> Visit<'w> {
             self.add_folder(name);
             return Ok(());
         }
-        if kind != FileType::Unknown && !self.counts(name) {
+        let is_told = kind != FileType::Unknown;
+        if is_told && !self.counts(name) {
             return Ok(());
         }
         let Some((stamp, kind)) = self.stamp(name)? else { return Ok(()) };
         match kind {
             FileType::Directory => self.add_folder(name),
-            _ if self.counts(name) => self.add(name, stamp, kind),
+            _ if is_told || self.counts(name) => self.add(name, stamp, kind),
             _ => {}
         }
         Ok(())
@@ -299,16 +296,16 @@ impl<'w> Visit<'w> {
         !(is_cache || is_ignored)
     }
 
-    fn is_tracked(&self, name: &[u8]) -> bool {
+    fn is_tracked(&mut self, name: &[u8]) -> bool {
         let tracked = self.walk.plan.tracked;
-        self.folder.tracked.as_ref().is_some_and(|folder| tracked.has(folder, name))
+        self.folder.tracked.as_mut().is_some_and(|folder| tracked.has(folder, name))
     }
 
     fn add_folder(&mut self, name: &[u8]) {
         let tracked =
             self.folder.tracked.as_ref().and_then(|folder| self.walk.plan.tracked.below(folder, name));
         let mut scope = self.folder.scope.enter(path_of(&self.path));
-        let is_cache = well_known_caches::is_cache_folder(name, |beside| self.has(beside));
+        let is_cache = well_known_caches::is_cache_folder(name, |beside| self.names.has(beside));
         let is_ignored = self.folder.only_tracked || scope.is_ignored();
         self.git_sees_more |= is_cache && !is_ignored;
         let mut only_tracked = is_cache || is_ignored;
