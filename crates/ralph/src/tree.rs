@@ -32,6 +32,7 @@ mod tests;
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -112,7 +113,8 @@ impl<'a> TreeReader<'a> {
     pub(crate) fn read(&self) -> io::Result<Tree> {
         // Taken before the first look, so that whatever changes from here on counts as too recent to remember.
         let started = Moment::now();
-        let cache = self.cache.as_deref().map(|file| StatCache::load(file, self.root)).unwrap_or_default();
+        let stored = self.cache.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
+        let cache = StatCache::of(&stored, self.root);
 
         let repo = git::Repo::around(self.root);
         let (listing, git) = git::tracked(self.root, repo.as_ref(), cache.listing());
@@ -212,7 +214,7 @@ impl Tree {
 
     /// Whether a link ends anywhere but at what counts itself.
     fn leads_out(&self, link: &Path, root: &Path) -> bool {
-        let Ok(target) = std::fs::canonicalize(link) else { return false };
+        let Ok(target) = fs::canonicalize(link) else { return false };
         let Ok(inside) = target.strip_prefix(root) else { return true };
         let inside = inside.as_os_str().as_bytes();
         let at = self.entries.partition_point(|entry| &*entry.path < inside);

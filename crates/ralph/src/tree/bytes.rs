@@ -42,9 +42,14 @@ impl<'b> Reader<'b> {
     }
 
     pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.chunk().copied()
+    }
+
+    /// An array that is left where it lies.
+    pub(super) fn chunk<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        Some(*bytes)
+        Some(bytes)
     }
 
     pub(super) fn count(&mut self) -> Option<usize> {

@@ -25,6 +25,9 @@ pub(super) struct Stamp {
     pub(super) mode: u32,
 }
 
+/// A stamp as it is stored.
+pub(super) type StampBytes = [u8; 52];
+
 /// A point in time as file systems keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment {
@@ -95,12 +98,19 @@ impl Stamp {
     }
 
     pub(super) fn write(&self, to: &mut Writer) {
-        to.raw(&self.device.to_le_bytes());
-        to.raw(&self.inode.to_le_bytes());
-        to.raw(&self.size.to_le_bytes());
-        to.raw(&self.mtime.to_bytes());
-        to.raw(&self.ctime.to_bytes());
-        to.raw(&self.mode.to_le_bytes());
+        to.raw(&self.to_bytes());
+    }
+
+    /// Two stamps are equal if and only if these are.
+    pub(super) fn to_bytes(self) -> StampBytes {
+        let mut bytes = [0; size_of::<StampBytes>()];
+        bytes[..8].copy_from_slice(&self.device.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.inode.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.size.to_le_bytes());
+        bytes[24..36].copy_from_slice(&self.mtime.to_bytes());
+        bytes[36..48].copy_from_slice(&self.ctime.to_bytes());
+        bytes[48..].copy_from_slice(&self.mode.to_le_bytes());
+        bytes
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {

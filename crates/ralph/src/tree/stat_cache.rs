@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::bytes::{Reader, Writer};
-use super::file_stamp::Stamp;
+use super::file_stamp::{Stamp, StampBytes};
 use super::git::{Listing, ListingRef};
 use super::{Content, Digest, Found, Seen};
 
@@ -29,47 +29,53 @@ const DRAFT: &str = ".draft";
 /// A draft this old belongs to a writer that was killed.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
+/// An index to the stored bytes, in which everything else is left to lie.
 #[derive(Default)]
-pub(super) struct StatCache {
-    names: Vec<u8>,
+pub(super) struct StatCache<'s> {
     /// Sorted by name.
-    folders: Vec<Folder>,
+    folders: Vec<Folder<'s>>,
     /// Folder by folder, in each sorted by name.
-    files: Vec<File>,
+    files: Vec<File<'s>>,
     listing: Option<Listing>,
 }
 
-struct Folder {
-    name: Range<usize>,
+struct Folder<'s> {
+    name: &'s [u8],
     files: Range<usize>,
 }
 
-struct File {
-    name: Range<usize>,
-    stamp: Stamp,
-    digest: Digest,
+struct File<'s> {
+    name: &'s [u8],
+    stamp: &'s StampBytes,
+    digest: &'s Digest,
 }
 
-/// What the cache knows of the files of one folder.
-#[derive(Clone, Copy)]
+/// What the cache knows of the files of one folder, from some name on.
 pub(super) struct Remembered<'c> {
-    names: &'c [u8],
-    files: &'c [File],
+    files: &'c [File<'c>],
 }
 
 impl Remembered<'_> {
     /// The content hash of `name`, if its stamp is still the one it was hashed under.
-    pub(super) fn digest(&self, name: &[u8], stamp: &Stamp) -> Option<Digest> {
-        let at = self.files.binary_search_by(|file| self.names[file.name.clone()].cmp(name)).ok()?;
-        let file = &self.files[at];
-        (file.stamp == *stamp).then_some(file.digest)
+    ///
+    /// Names are asked for in order: what comes before `name` is forgotten.
+    pub(super) fn digest(&mut self, name: &[u8], stamp: &Stamp) -> Option<Digest> {
+        while let [file, rest @ ..] = self.files
+            && file.name <= name
+        {
+            self.files = rest;
+            if file.name == name {
+                return (*file.stamp == stamp.to_bytes()).then_some(*file.digest);
+            }
+        }
+        None
     }
 }
 
-impl StatCache {
-    /// The cache of `root` kept in `file`; empty if there is none that can be used.
-    pub(super) fn load(file: &Path, root: &Path) -> Self {
-        fs::read(file).ok().and_then(|bytes| Self::decode(&bytes, root)).unwrap_or_default()
+impl<'s> StatCache<'s> {
+    /// The cache of `root` that was `stored`; empty if it cannot be used.
+    pub(super) fn of(stored: &'s [u8], root: &Path) -> Self {
+        Self::decode(stored, root).unwrap_or_default()
     }
 
     pub(super) fn listing(&self) -> Option<&Listing> {
@@ -77,11 +83,8 @@ impl StatCache {
     }
 
     pub(super) fn folder(&self, name: &[u8]) -> Remembered<'_> {
-        let files = self
-            .folders
-            .binary_search_by(|folder| self.names[folder.name.clone()].cmp(name))
-            .map_or(&[][..], |at| &self.files[self.folders[at].files.clone()]);
-        Remembered { names: &self.names, files }
+        let at = self.folders.binary_search_by(|folder| folder.name.cmp(name));
+        Remembered { files: at.map_or(&[], |at| &self.files[self.folders[at].files.clone()]) }
     }
 
     /// Writes what was found to `file`, if it is not what the cache holds already. That it could not be written
@@ -99,16 +102,18 @@ impl StatCache {
             ListingRef::Known(_) => true,
             ListingRef::New(_) => listing_to_keep.is_none() && self.listing.is_none(),
         };
-        let hits = found.iter().filter(|found| found.is_remembered()).count();
-        let kept = || found.iter().filter_map(|found| Keep::one(found, &settled));
-        if !listing_is_kept || hits != self.files.len() || kept().count() != hits {
-            let mut keep: Vec<Keep<'_>> = kept().collect();
+        let still_good = found.iter().filter(|found| found.is_remembered()).count();
+        let is_all_kept =
+            still_good == self.files.len() && !found.iter().any(|found| found.is_to_remember(&settled));
+        if !listing_is_kept || !is_all_kept {
+            let mut keep: Vec<Keep<'_>> =
+                found.iter().filter_map(|found| Keep::one(found, &settled)).collect();
             keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
             replace(file, &encode(root, listing_to_keep, &keep)).ok();
         }
     }
 
-    fn decode(bytes: &[u8], root: &Path) -> Option<Self> {
+    fn decode(bytes: &'s [u8], root: &Path) -> Option<Self> {
         let (bytes, sum) = bytes.split_last_chunk()?;
         if checksum(bytes) != u64::from_le_bytes(*sum) {
             return None;
@@ -125,27 +130,24 @@ impl StatCache {
         from.is_at_end().then_some(cache)
     }
 
-    fn read_folder(&mut self, from: &mut Reader<'_>) -> Option<()> {
-        let name = self.add_name(from.slice()?);
+    fn read_folder(&mut self, from: &mut Reader<'s>) -> Option<()> {
+        let name = from.slice()?;
         let first = self.files.len();
         for _ in 0..from.count()? {
-            let name = self.add_name(from.slice()?);
-            self.files.push(File { name, stamp: Stamp::read(from)?, digest: from.array()? });
+            self.files.push(File { name: from.slice()?, stamp: from.chunk()?, digest: from.chunk()? });
         }
         self.folders.push(Folder { name, files: first..self.files.len() });
         Some(())
-    }
-
-    fn add_name(&mut self, name: &[u8]) -> Range<usize> {
-        let start = self.names.len();
-        self.names.extend_from_slice(name);
-        start..self.names.len()
     }
 }
 
 impl Found {
     fn is_remembered(&self) -> bool {
         matches!(self.seen, Seen::File { content: Content::Remembered(_), .. })
+    }
+
+    fn is_to_remember(&self, settled: impl Fn(&Stamp) -> bool) -> bool {
+        matches!(&self.seen, Seen::File { stamp, content: Content::Read(_) } if settled(stamp))
     }
 }
 
@@ -202,9 +204,10 @@ fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    words.iter().chain([&last]).fold(bytes.len() as u64, |sum, word| {
+    let step = |sum: u64, word: &[u8; 8]| {
         (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-    })
+    };
+    step(words.iter().fold(bytes.len() as u64, step), &last)
 }
 
 /// Puts `bytes` in place of `file` in one step, readable by its owner only.

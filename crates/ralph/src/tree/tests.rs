@@ -1,6 +1,6 @@
 //! The rules of the fingerprint, each against a real folder and, where git is concerned, real git.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -60,6 +60,11 @@ impl Sandbox {
 
     fn cache_file(&self) -> PathBuf {
         self.folder.path().join("tree-cache")
+    }
+
+    /// What the cache holds; nothing if there is none.
+    fn stored(&self) -> Vec<u8> {
+        fs::read(self.cache_file()).unwrap_or_default()
     }
 
     fn reader(&self) -> TreeReader<'_> {
@@ -186,6 +191,31 @@ fn a_tracked_file_counts_though_ignored_or_in_a_cache_folder() {
             ("node_modules/m/kept.js".into(), ChangeKind::Removed),
         ]
     );
+}
+
+#[test]
+fn a_tracked_file_counts_whatever_lies_beside_it() {
+    let work = Sandbox::git();
+    let tracked = [".gitignore", "a", "c", "src.txt", "src/a", "src/deep/b", "src/z", "src0", "z"];
+    for name in tracked {
+        work.write(name, "1");
+    }
+    work.write(".gitignore", "*\n").run(&["add", "-f", "."]);
+    for name in ["0", "b", "src-", "src/b", "src/deep/a", "src/deep/c", "src1", "z0"] {
+        work.write(name, "2");
+    }
+    fs::remove_file(work.path("c")).unwrap();
+    assert_eq!(work.names(), tracked.into_iter().filter(|name| *name != "c").collect::<Vec<_>>());
+}
+
+#[test]
+fn a_folder_is_read_to_its_last_name() {
+    let work = Sandbox::plain();
+    let names: Vec<String> = (1000..2000).map(|n| format!("{n}{}", "-".repeat(200))).collect();
+    for name in &names {
+        work.write(name, "");
+    }
+    assert!(work.names() == names, "{} of {}", work.read().len(), names.len());
 }
 
 #[test]
@@ -825,7 +855,8 @@ fn a_warm_read_reads_no_file_and_starts_no_git() {
     let written = fs::metadata(work.cache_file()).unwrap();
     assert_eq!(written.mode() & 0o777, 0o600);
 
-    let cache = StatCache::load(&work.cache_file(), &work.root);
+    let stored = work.stored();
+    let cache = StatCache::of(&stored, &work.root);
     let (stamp, _) = Stamp::of(CWD, work.path("dir/b")).unwrap();
     assert_eq!(cache.folder(b"dir").digest(b"b", &stamp), Some(Sha256::digest(b"1").into()));
 
@@ -836,11 +867,29 @@ fn a_warm_read_reads_no_file_and_starts_no_git() {
 }
 
 #[test]
+fn a_file_is_remembered_though_others_came_and_went() {
+    let work = Sandbox::plain();
+    work.write("a", "1").write("c", "3").write("e", "5").write("sub/a", "6");
+    a_tick();
+    work.eager().read().unwrap();
+
+    let stored = work.stored();
+    let cache = StatCache::of(&stored, &work.root);
+    let mut remembered = cache.folder(b"");
+    let (c, _) = Stamp::of(CWD, work.path("c")).unwrap();
+    let (e, _) = Stamp::of(CWD, work.path("e")).unwrap();
+    assert_eq!(remembered.digest(b"c", &c), Some(Sha256::digest(b"3").into()));
+    assert_eq!(remembered.digest(b"d", &e), None);
+    assert_eq!(remembered.digest(b"e", &e), Some(Sha256::digest(b"5").into()));
+}
+
+#[test]
 fn a_file_changed_just_now_is_not_remembered() {
     let work = Sandbox::git();
     work.write("a", "1").commit();
     work.reader().cache(work.cache_file()).read().unwrap();
-    let cache = StatCache::load(&work.cache_file(), &work.root);
+    let stored = work.stored();
+    let cache = StatCache::of(&stored, &work.root);
     let (stamp, _) = Stamp::of(CWD, work.path("a")).unwrap();
     assert_eq!(cache.folder(b"").digest(b"a", &stamp), None);
     assert!(cache.listing().is_none());
@@ -1054,9 +1103,7 @@ proptest! {
         let mut stored = b"ralphig1".to_vec();
         stored.extend(&bytes);
         IgnoreRules::from_bytes(&stored);
-        let work = Sandbox::plain();
-        fs::write(work.cache_file(), &bytes).unwrap();
-        StatCache::load(&work.cache_file(), &work.root);
+        StatCache::of(&bytes, Path::new("/"));
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Plan<'p> {
     /// The top of the git work tree around the root; the root itself if there is none.
     pub(super) work_tree: &'p Path,
     pub(super) tracked: &'p Tracked,
-    pub(super) cache: &'p StatCache,
+    pub(super) cache: &'p StatCache<'p>,
     pub(super) pinned: Option<&'p IgnoreRules>,
 }
 
@@ -72,7 +72,10 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
     // Each folder's files are sorted already. With the folders in order too, what remains is to merge long sorted
     // runs, which is what the stable sort is good at.
     folders.sort_unstable_by(|one, next| one.0.cmp(&next.0));
-    walked.found.extend(folders.into_iter().flat_map(|(_, found)| found));
+    walked.found.reserve(folders.iter().map(|(_, found)| found.len()).sum());
+    for (_, mut found) in folders {
+        walked.found.append(&mut found);
+    }
     walked.found.sort_by(|one, next| one.path.cmp(&next.path));
     Ok(walked)
 }
