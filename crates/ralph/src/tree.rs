@@ -152,7 +152,10 @@ impl<'a> TreeReader<'a> {
             };
             entry.fact.kind == Kind::File && own.iter().any(is_it)
         };
-        found.into_iter().filter_map(Found::into_entry).partition(|entry| !is_own(entry))
+        // Taken out of the many, which stay where they are: `partition` would make room for them a second time.
+        let mut entries: Vec<Entry> = found.into_iter().filter_map(Found::into_entry).collect();
+        let own = entries.extract_if(.., |entry| is_own(entry)).collect();
+        (entries, own)
     }
 }
 
