@@ -9,10 +9,10 @@
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,9 +38,7 @@ pub(super) struct Known {
 
 /// What there is at a path.
 enum There {
-    File {
-        mode: Mode,
-    },
+    File,
     Link,
     /// No file: nothing, or a folder, in which each file is a path of its own.
     Nothing,
@@ -49,59 +47,54 @@ enum There {
 impl Known {
     /// What `tree` was made of `work`, which was read before that; none where the quick way is not for this repository.
     pub(super) fn learn(git: &Git, tree: &str, work: Arc<Tree>) -> Option<Self> {
-        let attributes = work.files_named(".gitattributes").map(|file| git.root().join(file));
-        if !git.is_plain()
-            || !work.shows_all_to_git()
-            || !attributes.into_iter().all(|file| leave_files_alone(&file))
-        {
+        let is_plain = |attributes: &Path| leave_files_alone(&git.root().join(attributes));
+        if !(git.is_plain() && work.shows_all_to_git() && work.files_named(".gitattributes").all(is_plain)) {
             return None;
         }
         let listed = git.call(["ls-tree", "-r", "-t", "-z", "--full-tree", tree], SHORT).ok()?;
         let kept = KeptTree::read(&listed)?;
         let below = git.root().strip_prefix(git.top()).ok()?;
         // To git a file that it once took in is not ignored by a rule that came later; to us it is.
-        let mut files = kept.files_below(below.as_os_str().as_bytes());
-        if !files.all(|file| work.has(&path_of(file))) {
-            return None;
-        }
-        drop(files);
-        Some(Self { work, kept, recent: BTreeSet::new() })
+        let counts_all = kept.files_below(below.as_os_str().as_bytes()).all(|file| work.has(&path_of(file)));
+        counts_all.then(|| Self { work, kept, recent: BTreeSet::new() })
     }
 
     /// Writes the tree that follows from `now`; none where git must look itself. Then nothing is known any more.
     pub(super) fn go_on(mut self, git: &Git, now: &Arc<Tree>) -> Option<(Self, ObjectId)> {
-        let changed = now.paths_changed_for_git(&self.work)?;
-        let changed: BTreeSet<PathBuf> = changed.into_iter().map(Path::to_owned).collect();
-        let recent = std::mem::replace(&mut self.recent, changed.clone());
-        let paths: Vec<PathBuf> = changed.union(&recent).cloned().collect();
+        let changed = now.paths_changed_for_git(&self.work)?.into_iter().map(Path::to_owned).collect();
+        let again = std::mem::replace(&mut self.recent, changed);
+        let paths: Vec<PathBuf> = self.recent.union(&again).cloned().collect();
         if paths.len() > MOST_PATHS || !paths.iter().all(|path| is_a_name_like_any(path)) {
             return None;
         }
         let objects = Objects::in_repository(git.dir());
-        let below = git.root().strip_prefix(git.top()).ok()?;
-        let mut to_take = Vec::new();
-        for path in paths {
-            let name = below.join(&path).into_os_string().into_vec();
-            match look(git.root(), &path)? {
-                There::Nothing => self.kept.remove(&name),
-                // It is there, and does not count any more.
-                _ if !now.has(&path) => return None,
-                there => to_take.push((path, name, there)),
-            }
-        }
-        let is_new = |name: &[u8]| !self.kept.has(name);
-        let new = to_take.iter().filter(|(_, name, _)| is_new(name)).map(|(path, ..)| path.as_path());
-        let ignored = ignored(git, new.collect())?;
-        for (path, name, there) in to_take {
-            if !ignored.contains(&path) {
-                let (mode, content) = read(&git.root().join(path), &there)?;
-                let id = objects.write(Kind::Blob, &content).ok()?;
-                self.kept.set(&name, KeptFile { mode, id });
-            }
-        }
+        self.take_in(paths, git, &objects, now)?;
         self.work = now.clone();
         let tree = self.kept.write(&objects).ok()?;
         Some((self, tree))
+    }
+
+    fn take_in(&mut self, paths: Vec<PathBuf>, git: &Git, objects: &Objects, now: &Tree) -> Option<()> {
+        let below = git.root().strip_prefix(git.top()).ok()?;
+        let name_of = |path: &Path| below.join(path).into_os_string().into_vec();
+        let mut to_take = Vec::new();
+        for path in paths {
+            match look(git.root(), &path)? {
+                There::Nothing => self.kept.remove(&name_of(&path)),
+                // It is there, and does not count any more.
+                _ if !now.has(&path) => return None,
+                there => to_take.push((path, there)),
+            }
+        }
+        let is_new = |path: &Path| !self.kept.has(&name_of(path));
+        let new = to_take.iter().map(|(path, _)| path.as_path()).filter(|path| is_new(path));
+        let ignored = ignored(git, new.collect())?;
+        for (path, there) in to_take.into_iter().filter(|(path, _)| !ignored.contains(path)) {
+            let (mode, content) = read(&git.root().join(&path), &there)?;
+            let id = objects.write(Kind::Blob, &content).ok()?;
+            self.kept.set(&name_of(&path), KeptFile { mode, id });
+        }
+        Some(())
     }
 }
 
@@ -132,10 +125,7 @@ fn look(root: &Path, path: &Path) -> Option<There> {
     match fs::symlink_metadata(root.join(path)) {
         Ok(meta) if meta.is_dir() => Some(There::Nothing),
         Ok(meta) if meta.is_symlink() => Some(There::Link),
-        Ok(meta) if meta.is_file() && meta.len() <= LARGEST_FILE => {
-            let mode = if meta.mode() & 0o100 == 0 { Mode::Plain } else { Mode::Executable };
-            Some(There::File { mode })
-        }
+        Ok(meta) if meta.is_file() => Some(There::File),
         Err(error) if is_gone(&error) => Some(There::Nothing),
         _ => None,
     }
@@ -150,11 +140,19 @@ fn read(file: &Path, there: &There) -> Option<(Mode, Vec<u8>)> {
     match there {
         There::Nothing => None,
         There::Link => Some((Mode::Link, fs::read_link(file).ok()?.into_os_string().into_vec())),
-        There::File { mode } => {
-            let content = fs::read(file).ok()?;
-            (!content.contains(&b'\r')).then_some((*mode, content))
-        }
+        There::File => read_file(file),
     }
+}
+
+/// Should it have become a link since, or a pipe, this fails and does not wait.
+fn read_file(file: &Path) -> Option<(Mode, Vec<u8>)> {
+    let file =
+        File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(file).ok()?;
+    let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let mode = if meta.mode() & 0o100 == 0 { Mode::Plain } else { Mode::Executable };
+    let mut content = Vec::new();
+    let size = file.take(LARGEST_FILE + 1).read_to_end(&mut content).ok()?;
+    (size as u64 <= LARGEST_FILE && !content.contains(&b'\r')).then_some((mode, content))
 }
 
 /// Those of the paths that git would leave out; none where it cannot say.
