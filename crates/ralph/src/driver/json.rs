@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::lines::between;
 use super::news::News;
 use super::plan::Plan;
-use crate::exit;
+use crate::{clock, exit};
 
 /// One piece of news as an object.
 pub(super) fn line(news: &News<'_>, at: Timestamp, signal: Option<i32>) -> String {
@@ -48,7 +48,8 @@ pub(super) fn line(news: &News<'_>, at: Timestamp, signal: Option<i32>) -> Strin
 
 /// Nobody read, and so many lines of the agent were left out.
 pub(super) fn left_out(count: u64) -> String {
-    json!({"event": "left_out", "lines": count}).to_string()
+    let line = Line { event: "left_out", at: clock::now(), fields: json!({"lines": count}) };
+    serde_json::to_string(&line).unwrap_or_default()
 }
 
 #[derive(Serialize)]

@@ -32,6 +32,30 @@ fn every_piece_of_news_is_an_object_with_a_name_and_a_time() {
     assert!(told.iter().all(|line| line["at"] == "2026-01-02T03:04:05Z"));
 }
 
+/// Whoever writes a script reads the guide: every event and every field that is printed is in its table.
+#[test]
+fn the_guide_names_every_event_and_every_field() {
+    let guide = include_str!("../../../../../docs/driver.md");
+    let row = |event: &str| {
+        let name = format!("`{event}`");
+        let mut rows = guide.lines().filter(|line| line.starts_with('|'));
+        rows.find(|row| row.split('|').nth(1).is_some_and(|events| events.contains(&name))).map(str::to_owned)
+    };
+    let retry = AgentEvent::Retry { attempt: 1, status: None, why: "x".into(), wait: None };
+    let limit = AgentEvent::LimitReached { until: None, why: "x".into() };
+    let more = [retry, limit].map(|event| line(&News::Agent(&event), sample::at(0), None));
+    let more = more.into_iter().chain([left_out(1)]).map(|line| serde_json::from_str(&line).expect("JSON"));
+    for told in told().into_iter().chain(more) {
+        let Value::Object(fields) = told else { panic!("no object") };
+        let event = fields["event"].as_str().expect("a name");
+        let row = row(event).unwrap_or_else(|| panic!("{event} is not in the guide"));
+        assert!(fields["at"].is_string(), "{event}");
+        for field in fields.keys().filter(|field| !["event", "at"].contains(&field.as_str())) {
+            assert!(row.contains(&format!("`{field}`")), "{event}: {field} is not in the guide");
+        }
+    }
+}
+
 #[test]
 fn numbers_are_numbers() {
     let told = told();
