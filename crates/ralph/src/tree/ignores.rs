@@ -187,8 +187,8 @@ fn parse(folder: &Path, text: &[u8]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(folder);
     builder.allow_unclosed_class(false); // To git, a pattern with a lone `[` matches nothing.
     for line in text.split(|byte| *byte == b'\n') {
-        let Ok(line) = str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line)) else { continue };
-        if let Some(line) = as_git_reads_it(line) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(line) = str::from_utf8(line).map_or_else(|_| in_doubt(line), as_git_reads_it) {
             // An error concerns this line only, which the builder has then skipped.
             builder.add_line(None, &line).ok();
         }
@@ -196,19 +196,20 @@ fn parse(folder: &Path, text: &[u8]) -> Option<Gitignore> {
     builder.build().ok().filter(|matcher| !matcher.is_empty())
 }
 
-/// The line in terms of the builder, which reads some patterns more widely than git does; `None` for one that
-/// cannot be put so that it ignores no more than git would. A `!` line is only ever read too widely in the
-/// harmless direction, and is never dropped.
+/// The line in terms of the builder, which reads some patterns otherwise than git does; `None` for one that cannot be put so
+/// that no more is ignored than git would.
 fn as_git_reads_it(line: &str) -> Option<Cow<'_, str>> {
     let plain =
         !line.contains(['{', '}', '[', '\\']) && !line.contains("//") && !line.ends_with(char::is_whitespace);
     if plain || line.starts_with('#') {
         return Some(Cow::Borrowed(line));
     }
-    match narrowed(line) {
-        Some(narrowed) => Some(Cow::Owned(narrowed)),
-        None => line.starts_with('!').then_some(Cow::Borrowed(line)),
-    }
+    narrowed(line).map(Cow::Owned).or_else(|| in_doubt(line.as_bytes()))
+}
+
+/// For a line that cannot be put exactly: one that ignores is left out, one that takes back takes back everything.
+fn in_doubt(line: &[u8]) -> Option<Cow<'static, str>> {
+    line.starts_with(b"!").then_some(Cow::Borrowed("!**"))
 }
 
 fn narrowed(line: &str) -> Option<String> {

@@ -1023,10 +1023,32 @@ fn edits() -> impl Strategy<Value = Edit> {
 
 fn rule() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
-        "a", "b", "x", "y", "*", "*", "**", "/", "/", "?", "!", "[ab]", "[!a]", "[", "]", "\\", "{", "}",
-        ",", " ", ".", "\t",
+        "a",
+        "b",
+        "x",
+        "y",
+        "*",
+        "*",
+        "**",
+        "/",
+        "/",
+        "?",
+        "!",
+        "[ab]",
+        "[!a]",
+        "[",
+        "]",
+        "\\",
+        "{",
+        "}",
+        ",",
+        " ",
+        ".",
+        "\t",
+        "[[:alpha:]]",
     ]);
-    prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
+    let line = prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat());
+    (line, prop::sample::select(vec!["", "", "!"])).prop_map(|(line, not)| format!("{not}{line}"))
 }
 
 impl Edit {
@@ -1107,6 +1129,28 @@ proptest! {
     }
 }
 
+/// What git takes back counts, however the line is written.
+#[test]
+fn a_rule_that_takes_back_never_takes_back_too_little() {
+    let table: [(&[u8], &[u8]); 5] = [
+        (b"?\n![[:alpha:]]\n", b"x"),
+        (b"*.log\n!\xff.log\n", b"\xff.log"),
+        (b"x*\n!x\t\n", b"x\t"),
+        (b"*\n!\\x\n", b"x"),
+        (b"*\n![]x]\n", b"x"),
+    ];
+    for (rules, name) in table {
+        let work = Sandbox::git();
+        fs::write(work.path(".gitignore"), rules).unwrap();
+        let file = work.root.join(Path::new(OsStr::from_bytes(name)));
+        fs::write(&file, "git takes it").unwrap();
+        let listed = work.run(&["ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"]);
+        assert_eq!(listed.split_terminator('\0').count(), if rules.starts_with(b"*\n") { 1 } else { 2 });
+        let tree = work.read();
+        assert!(tree.has(Path::new(OsStr::from_bytes(name))), "{}", String::from_utf8_lossy(rules));
+    }
+}
+
 proptest! {
     // One seed: this searches the glob engine, not our code. Raise the cases and drop the seed to search further.
     #![proptest_config(ProptestConfig {
@@ -1118,7 +1162,7 @@ proptest! {
     fn no_rule_ignores_what_git_would_not(lines in prop::collection::vec(rule(), 1..6)) {
         let work = Sandbox::git();
         work.write(".gitignore", &lines.join("\n"));
-        for file in "a b ab a.b x/a x/b x/ab x/y/a x/y/b a{b,x} y/x/a y/.b".split(' ').chain(["b ", "x/b\\", "]"]) {
+        for file in "a b ab a.b x/a x/b x/ab x/y/a x/y/b a{b,x} y/x/a y/.b".split(' ').chain(["b ", "x/b\\", "]", "b\t"]) {
             if !work.path(file).is_dir() && !work.path(file).parent().unwrap().is_file() {
                 work.write(file, "x");
             }
