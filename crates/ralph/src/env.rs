@@ -14,6 +14,7 @@
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
 //! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
 //! | `TZ` | the zone of times that people read, where it is not the system's own |
+//! | `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM` | other files in place of a person's own settings of git |
 //! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
 //! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
@@ -132,6 +133,11 @@ pub(crate) fn user_config() -> Option<PathBuf> {
 /// Where a person's own settings of git may be, beside `~/.gitconfig`.
 pub(crate) fn git_config_dir() -> Option<PathBuf> {
     config_home().map(|base| base.join("git"))
+}
+
+/// Files that take the place of those, by git's own variables.
+pub(crate) fn git_config_files() -> impl Iterator<Item = PathBuf> {
+    ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(read).map(PathBuf::from)
 }
 
 fn config_home() -> Option<PathBuf> {

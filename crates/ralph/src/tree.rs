@@ -36,10 +36,12 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
+
+use crate::clock;
 
 use self::file_stamp::{Moment, Stamp};
 pub(crate) use self::git::GitUse;
@@ -108,6 +110,14 @@ impl<'a> TreeReader<'a> {
         self
     }
 
+    /// With a file system whose clock is known to be better.
+    #[cfg(test)]
+    #[must_use]
+    pub(crate) fn settled_after(mut self, span: Duration) -> Self {
+        self.settled_after = span;
+        self
+    }
+
     /// Reads the tree as it is now.
     ///
     /// What a file's state is (missing, unreadable, a pipe) is part of the answer and never an error. An error
@@ -115,7 +125,7 @@ impl<'a> TreeReader<'a> {
     /// file descriptors or memory.
     pub(crate) fn read(&self) -> io::Result<Tree> {
         // Taken before the first look, so that whatever changes from here on counts as too recent to remember.
-        let started = Moment::now();
+        let (started, looked_at_after) = (Moment::now(), clock::system_now() - self.settled_after);
         let stored = self.cache.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
         let cache = StatCache::of(&stored, self.root);
 
@@ -139,6 +149,7 @@ impl<'a> TreeReader<'a> {
         let mut tree = Tree::new(entries, walked.rules, git);
         tree.own = own;
         tree.git_sees_more = walked.git_sees_more;
+        tree.looked_at_after = looked_at_after;
         tree.unbound = tree.what_is_not_bound(self.root);
         Ok(tree)
     }
@@ -170,6 +181,7 @@ pub(crate) struct Tree {
     rules: IgnoreRules,
     git: GitUse,
     git_sees_more: bool,
+    looked_at_after: SystemTime,
     unbound: Option<String>,
 }
 
@@ -191,7 +203,17 @@ pub(crate) enum ChangeKind {
 impl Tree {
     fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
         let hash = hash_of(&entries);
-        Self { entries, own: Vec::new(), hash, rules, git, git_sees_more: false, unbound: None }
+        let looked_at_after = SystemTime::UNIX_EPOCH;
+        Self {
+            entries,
+            own: Vec::new(),
+            hash,
+            rules,
+            git,
+            git_sees_more: false,
+            looked_at_after,
+            unbound: None,
+        }
     }
 
     /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
@@ -267,16 +289,41 @@ impl Tree {
             && self.entries.iter().all(is_plain)
     }
 
-    /// Whether it was looked at, be it ours.
-    pub(crate) fn has(&self, path: &Path) -> bool {
-        let path = path.as_os_str().as_bytes();
-        let is_in = |entries: &[Entry]| entries.binary_search_by(|entry| (*entry.path).cmp(path)).is_ok();
-        is_in(&self.entries) || is_in(&self.own)
+    /// All paths that were looked at, those that do not count since ralph wrote them included.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.entries.iter().chain(&self.own).map(Entry::path)
     }
 
-    /// The files of that name, wherever they lie.
-    pub(crate) fn files_named<'t>(&'t self, name: &'t str) -> impl Iterator<Item = &'t Path> {
-        self.entries.iter().map(Entry::path).filter(move |path| path.file_name() == Some(name.as_ref()))
+    /// Whether it is one of [`paths`](Self::paths).
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.entry(path).is_some()
+    }
+
+    /// Whether a file was seen with just these permissions and this content.
+    pub(crate) fn has_file(&self, path: &Path, permissions: u32, content: &[u8]) -> bool {
+        let is_it = |entry: &Entry| {
+            entry.fact.kind == Kind::File
+                && u32::from(entry.fact.mode) == permissions & 0o777
+                && entry.fact.digest == Digest::from(Sha256::digest(content))
+        };
+        self.entry(path).is_some_and(is_it)
+    }
+
+    /// Whether a link was seen that leads just there.
+    pub(crate) fn has_link(&self, path: &Path, target: &[u8]) -> bool {
+        self.entry(path).is_some_and(|entry| entry.fact == Fact::link(target))
+    }
+
+    fn entry(&self, path: &Path) -> Option<&Entry> {
+        let path = path.as_os_str().as_bytes();
+        let find = |entries: &'_ [Entry]| entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok();
+        let counting = find(&self.entries).map(|at| &self.entries[at]);
+        counting.or_else(|| find(&self.own).map(|at| &self.own[at]))
+    }
+
+    /// Whoever changed a file after it was looked at has changed it after this, by the clock of the file system.
+    pub(crate) fn looked_at_after(&self) -> SystemTime {
+        self.looked_at_after
     }
 
     /// The `.gitignore` texts that were in force, to pin later reads to.

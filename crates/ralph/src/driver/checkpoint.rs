@@ -6,9 +6,9 @@
 //! is kept is what `git add -A` would take, below the root of the loop: tracked files, and untracked ones that are not
 //! ignored. Of a submodule that is its commit; filters (`clean`, LFS) run as they would for `git add`.
 //!
-//! To take in a whole tree costs three short calls of git, and one more where the ref is not simply a file. Only the first
-//! looks at the files: who keeps a tree beside other work waits for that one alone. Any of them may fail, and a loop goes on
-//! without. Whoever has read the tree himself gives it, and the next one may be kept without git at all: [`Known`] says when.
+//! To take in a whole tree costs some short calls of git. Only the first looks at the files: who keeps a tree beside other
+//! work waits for that one alone. Any of them may fail, and a loop goes on without. Whoever has read the tree himself gives
+//! it, and the next one may be kept from this one and what changed since: [`Known`] says when.
 //!
 //! Where git did not take everything in within two seconds, sizes are looked at: files over [`HUGE`] are left out, and more
 //! than [`TOO_MUCH`] in all is not kept.
@@ -168,8 +168,8 @@ impl Checkpoints {
         Ok(Self { git, loop_id, scratch, index, last: None, known: None, settings: None, pace, patience })
     }
 
-    /// Keeps the tree `now` of that number from the checkpoint before it, without git; none where git must look itself.
-    pub(crate) fn go_on(&mut self, number: u32, now: &Arc<Tree>) -> Option<Kept> {
+    /// Keeps the tree `now` of that number from the checkpoint before it; none where git must look itself.
+    pub(crate) fn keep_from_last(&mut self, number: u32, now: &Arc<Tree>) -> Option<Kept> {
         let known = self.known.take()?;
         let last = self.last.as_ref().filter(|last| last.number.checked_add(1) == Some(number))?;
         // What we go on from is there for as long as a ref holds it.
@@ -177,7 +177,7 @@ impl Checkpoints {
         if !is_held || !self.settings.as_ref().is_some_and(GitSettings::hold) {
             return None;
         }
-        let (known, tree) = known.go_on(&self.git, now)?;
+        let (known, tree) = known.follow(&self.git, now)?;
         let tree = tree.to_string();
         let commit = match tree == last.tree {
             true => last.commit.clone(),
@@ -305,7 +305,7 @@ impl Checkpoints {
     }
 
     /// Checkpoints were kept without the index: what they took in is in it before more is taken in, for git goes by what it
-    /// has. What cannot be told stays as it is.
+    /// has. It reads those files once more, by the attributes of now. What cannot be told stays as it is.
     fn catch_up(&self, number: u32, last: Option<&Checkpoint>) {
         let before = last.cloned().or_else(|| self.before(number).ok().flatten());
         if let Some(before) = before {

@@ -6,7 +6,7 @@
 //!  its own         └─ add ─┘             └─ write-tree, commit-tree, the ref ─┘
 //! ```
 //!
-//! Where the next tree can be had from the one before without git, that takes a moment and needs no thread.
+//! Where the next tree can be had from the one before and what changed since, that takes a moment and needs no thread.
 //!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
 
@@ -24,7 +24,7 @@ use super::news::{Follow, News};
 use crate::home::RepoHome;
 use crate::loops;
 use crate::repo::Repo;
-use crate::tree;
+use crate::tree::Tree;
 
 pub(crate) struct Keeper<'a> {
     doing: Doing,
@@ -39,7 +39,7 @@ enum Doing {
     Nothing,
     Waiting(Box<Checkpoints>),
     Keeping {
-        tree: Tree,
+        task: Task,
         /// Until it was waited for.
         taken_in: Option<Receiver<()>>,
         /// Dropped: it may go on.
@@ -49,7 +49,7 @@ enum Doing {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Tree {
+struct Task {
     number: u32,
     /// A predecessor took it in.
     is_made_up_for: bool,
@@ -69,11 +69,11 @@ impl<'a> Keeper<'a> {
     }
 
     /// Keeps the tree as it is, and comes back when the files may change again. Whoever has just read it says so.
-    pub(crate) fn keep(&mut self, number: u32, work: Option<&Arc<tree::Tree>>, follow: &mut dyn Follow) {
+    pub(crate) fn keep(&mut self, number: u32, work: Option<&Arc<Tree>>, follow: &mut dyn Follow) {
         // What lies taken in for the iteration before must have been kept by then.
         self.settle(follow);
         let at_once = match (&mut self.doing, work) {
-            (Doing::Waiting(checkpoints), Some(work)) => checkpoints.go_on(number, work),
+            (Doing::Waiting(checkpoints), Some(work)) => checkpoints.keep_from_last(number, work),
             _ => None,
         };
         match at_once {
@@ -91,8 +91,8 @@ impl<'a> Keeper<'a> {
     }
 
     /// Begins to keep the tree as it is, where nothing was begun already.
-    pub(crate) fn begin(&mut self, number: u32, work: Option<Arc<tree::Tree>>) {
-        self.start(Tree { number, is_made_up_for: false }, move |checkpoints, pause| {
+    pub(crate) fn begin(&mut self, number: u32, work: Option<Arc<Tree>>) {
+        self.start(Task { number, is_made_up_for: false }, move |checkpoints, pause| {
             let taken_in = checkpoints.take_in(number)?;
             pause();
             let kept = checkpoints.keep(taken_in, work)?;
@@ -106,7 +106,7 @@ impl<'a> Keeper<'a> {
     /// Keeps for this number what a predecessor took in for it, who was killed before it could do more.
     pub(crate) fn finish(&mut self, number: u32) {
         if matches!(&self.doing, Doing::Waiting(checkpoints) if checkpoints.has_taken_in(number)) {
-            self.start(Tree { number, is_made_up_for: true }, move |checkpoints, _| {
+            self.start(Task { number, is_made_up_for: true }, move |checkpoints, _| {
                 checkpoints.finish(number)
             });
         }
@@ -114,7 +114,7 @@ impl<'a> Keeper<'a> {
 
     fn start(
         &mut self,
-        tree: Tree,
+        task: Task,
         keep: impl FnOnce(&mut Checkpoints, &dyn Fn()) -> Result<Kept, KeepError> + Send + 'static,
     ) {
         self.doing = match std::mem::replace(&mut self.doing, Doing::Nothing) {
@@ -136,7 +136,7 @@ impl<'a> Keeper<'a> {
                         self.trouble = Some(format!("no more checkpoints: {error}"));
                         Doing::Nothing
                     },
-                    |thread| Doing::Keeping { tree, taken_in, go_on, thread },
+                    |thread| Doing::Keeping { task, taken_in, go_on, thread },
                 )
             }
             other => other,
@@ -163,14 +163,14 @@ impl<'a> Keeper<'a> {
     /// Waits for what was begun and writes it down. A checkpoint that fails is told once, and no more are tried.
     pub(crate) fn settle(&mut self, follow: &mut dyn Follow) {
         self.go_on();
-        let (tree, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Keeping { tree, thread, .. } => (tree, thread),
+        let (task, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Keeping { task, thread, .. } => (task, thread),
             other => {
                 self.doing = other;
                 return;
             }
         };
-        let Tree { number, is_made_up_for } = tree;
+        let Task { number, is_made_up_for } = task;
         self.trouble = match thread.join() {
             Ok((checkpoints, Ok(kept))) => match self.write_down(number, kept) {
                 Ok(lacks) => {

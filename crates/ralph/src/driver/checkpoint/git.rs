@@ -71,8 +71,8 @@ pub(crate) struct Git {
     scratch: PathBuf,
     /// Used in place of the repository's own.
     index: Option<PathBuf>,
-    /// As `git init` makes it: its format is the first one.
-    is_plain: bool,
+    /// Its config, where it was seen to be as `git init` makes it: its format is the first one.
+    plain_config: Option<Stamp>,
 }
 
 /// Why there is no repository that a checkpoint could be kept in.
@@ -96,8 +96,9 @@ impl Git {
         match plain(root).filter(|_| env::is_program("git")) {
             Some(top) => {
                 let dir = top.join(".git");
+                let plain_config = stamp(&dir.join("config"));
                 let git = Self::at(root, scratch, [top, dir.clone(), dir]);
-                Ok(Self { is_plain: true, ..git })
+                Ok(Self { plain_config, ..git })
             }
             None => Self::ask(root, scratch),
         }
@@ -105,7 +106,7 @@ impl Git {
 
     fn at(root: &Path, scratch: &Path, [top, dir, common_dir]: [PathBuf; 3]) -> Self {
         let (root, scratch) = (root.into(), scratch.into());
-        Self { root, top, dir, common_dir, scratch, index: None, is_plain: false }
+        Self { root, top, dir, common_dir, scratch, index: None, plain_config: None }
     }
 
     pub(super) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
@@ -139,8 +140,9 @@ impl Git {
         &self.dir
     }
 
+    /// Whether it is as `git init` makes it, still.
     pub(super) fn is_plain(&self) -> bool {
-        self.is_plain
+        self.plain_config.is_some() && stamp(&self.dir.join("config")) == self.plain_config
     }
 
     #[cfg(test)]
@@ -162,7 +164,7 @@ impl Git {
             File::create_new(&lock)?.write_all(format!("{object}\n").as_bytes())?;
             fs::rename(&lock, &file)
         };
-        self.is_plain && write().is_ok()
+        self.is_plain() && write().is_ok()
     }
 
     /// Whether a ref that is kept as a file says so.
@@ -251,6 +253,14 @@ fn is_plain(config: &str) -> bool {
     })
 }
 
+/// What a file is, but for its content.
+pub(super) type Stamp = (u64, u64, [i64; 4]);
+
+pub(super) fn stamp(file: &Path) -> Option<Stamp> {
+    let meta = fs::metadata(file).ok()?;
+    Some((meta.ino(), meta.size(), [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()]))
+}
+
 /// The lines of an answer.
 pub(super) fn lines(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
@@ -325,7 +335,10 @@ fn filled(mut file: File, content: &[u8]) -> io::Result<File> {
 fn read(file: &mut File) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.rewind()?;
-    file.take(LONGEST_ANSWER).read_to_end(&mut content)?;
+    let length = file.take(LONGEST_ANSWER + 1).read_to_end(&mut content)?;
+    if length as u64 > LONGEST_ANSWER {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "its answer is too long"));
+    }
     Ok(content)
 }
 

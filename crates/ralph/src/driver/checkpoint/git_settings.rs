@@ -4,53 +4,52 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::git::Git;
-use super::{GitError, SHORT};
+use super::SHORT;
+use super::git::{Git, GitError, Stamp, stamp};
 use crate::env;
 
 #[derive(Debug)]
 pub(super) struct GitSettings {
     /// All files that have a say, and those that would have if they were there.
     files: Vec<(PathBuf, Option<Stamp>)>,
-    /// To git a file is what it is: its bytes, its name as it is spelled, whether it can be run.
+    /// To git a file is what it is: its bytes, its name as it is spelled, whether it can be run. And a repository is what
+    /// `git init` makes.
     are_plain: bool,
 }
 
-/// Differs after any change.
-type Stamp = (u64, u64, [i64; 4]);
-
 impl GitSettings {
+    /// They are believed only if they are the same before and after the files were looked at that they are in.
     pub(super) fn look(git: &Git) -> Result<Self, GitError> {
-        let listed = git.call(["config", "--list", "--show-origin", "-z"], SHORT)?;
-        let mut records = listed.split(|byte| *byte == 0);
+        let list = || git.call(["config", "--list", "--show-origin", "-z"], SHORT);
+        let listed = list()?;
         let mut settings = Self { files: Vec::new(), are_plain: true };
+        let mut records = listed.split(|byte| *byte == 0);
         while let (Some(origin), Some(setting)) = (records.next(), records.next()) {
-            if let Some(file) = origin.strip_prefix(b"file:") {
-                settings.watch(git.root().join(OsStr::from_bytes(file)));
-            }
-            settings.hear(git, &String::from_utf8_lossy(setting));
+            let file = origin.strip_prefix(b"file:").map(|file| git.root().join(OsStr::from_bytes(file)));
+            let folder = file.as_deref().and_then(Path::parent).unwrap_or(git.top());
+            settings.hear(git, folder, &String::from_utf8_lossy(setting));
+            settings.watch_all(file);
         }
-        let of_the_person = env::git_config_dir();
-        if let Some(folder) = &of_the_person {
-            settings.watch(folder.join("config"));
-            settings.watch(folder.join("ignore"));
-        }
-        settings.watch(git.dir().join("info/exclude"));
-        settings.watch("/etc/gitconfig".into());
-        if let Some(home) = env::home() {
-            settings.watch(home.join(".gitconfig"));
-        }
-        let above = git.root().ancestors().skip(1).take_while(|folder| folder.starts_with(git.top()));
-        let attributes = above.map(|folder| folder.join(".gitattributes"));
-        let attributes = attributes.chain(of_the_person.map(|folder| folder.join("attributes")));
-        for file in attributes.chain([git.dir().join("info/attributes"), "/etc/gitattributes".into()]) {
-            settings.are_plain &= leave_files_alone(&file);
-            settings.watch(file);
-        }
+        settings.watch_all_others(git);
+        settings.are_plain &= list()? == listed;
         Ok(settings)
+    }
+
+    fn watch_all_others(&mut self, git: &Git) {
+        let of_the_person = env::git_config_dir();
+        let in_folder = |name: &str| of_the_person.as_ref().map(|folder| folder.join(name));
+        let config =
+            [in_folder("config"), in_folder("ignore"), env::home().map(|home| home.join(".gitconfig"))];
+        let config = config.into_iter().flatten().chain(env::git_config_files());
+        let config = config.chain([git.dir().join("info/exclude"), "/etc/gitconfig".into()]);
+        self.watch_all(config);
+        let attributes = [git.dir().join("info/attributes"), "/etc/gitattributes".into()];
+        for file in attributes.into_iter().chain(in_folder("attributes")) {
+            self.watch(file.clone());
+            self.are_plain &= leave_files_alone(&file) != Some(false);
+        }
     }
 
     pub(super) fn are_plain(&self) -> bool {
@@ -62,6 +61,12 @@ impl GitSettings {
         self.files.iter().all(|(file, seen)| stamp(file) == *seen)
     }
 
+    fn watch_all(&mut self, files: impl IntoIterator<Item = PathBuf>) {
+        for file in files {
+            self.watch(file);
+        }
+    }
+
     fn watch(&mut self, file: PathBuf) {
         if !self.files.iter().any(|(known, _)| *known == file) {
             let seen = stamp(&file);
@@ -69,42 +74,43 @@ impl GitSettings {
         }
     }
 
-    fn hear(&mut self, git: &Git, setting: &str) {
+    /// One setting, of a file in that folder.
+    fn hear(&mut self, git: &Git, folder: &Path, setting: &str) {
         let (key, value) = setting.split_once('\n').unwrap_or((setting, "true"));
-        let (is_yes, is_no) =
-            (["true", "yes", "on", "1"].contains(&value), ["false", "no", "off", "0", ""].contains(&value));
+        let is_yes = ["true", "yes", "on", "1"].contains(&value);
+        let is_no = ["false", "no", "off", "0", ""].contains(&value);
+        let includes = key == "include.path" || key.starts_with("includeif.gitdir");
         self.are_plain &= match key {
+            _ if includes => self.watch_named(folder, value),
+            "core.excludesfile" => value.is_empty() || self.watch_named(git.top(), value),
             "core.filemode" | "core.symlinks" => is_yes,
-            "core.ignorecase" | "core.precomposeunicode" | "core.protecthfs" | "core.sparsecheckout" => is_no,
-            "core.attributesfile" => false,
-            "core.excludesfile" => match (value.strip_prefix("~/"), env::home()) {
-                (Some(rest), Some(home)) => {
-                    self.watch(home.join(rest));
-                    true
-                }
-                _ => {
-                    self.watch(git.root().join(value));
-                    !value.starts_with(['~', '%'])
-                }
-            },
-            _ => true,
+            "core.ignorecase" | "core.precomposeunicode" | "core.protecthfs" => is_no,
+            "core.sparsecheckout" | "core.ignorestat" => is_no,
+            "core.sharedrepository" => is_no || value == "umask",
+            "core.attributesfile" | "attr.tree" => false,
+            _ => !key.starts_with("includeif.") && !key.starts_with("extensions."),
         };
+    }
+
+    /// Whether it can be told which file it is.
+    fn watch_named(&mut self, folder: &Path, name: &str) -> bool {
+        match (name.strip_prefix("~/"), env::home()) {
+            (Some(rest), Some(home)) => self.watch(home.join(rest)),
+            _ => self.watch(folder.join(name)),
+        }
+        !name.starts_with('%') && (!name.starts_with('~') || name.starts_with("~/"))
     }
 }
 
 /// Whether nothing in a file of attributes makes git keep another content than a file has, line ends aside. A word that
-/// only looks like it is enough to say no.
-pub(super) fn leave_files_alone(attributes: &Path) -> bool {
+/// only looks like it is enough to say no. None where there is no such file.
+pub(super) fn leave_files_alone(attributes: &Path) -> Option<bool> {
     match fs::read(attributes) {
         Ok(text) => {
             let text = String::from_utf8_lossy(&text);
-            !["filter", "ident", "working-tree-encoding"].iter().any(|word| text.contains(word))
+            Some(!["filter", "ident", "working-tree-encoding"].iter().any(|word| text.contains(word)))
         }
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some(false),
     }
-}
-
-fn stamp(file: &Path) -> Option<Stamp> {
-    let meta = fs::metadata(file).ok()?;
-    Some((meta.ino(), meta.size(), [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()]))
 }

@@ -45,6 +45,9 @@ impl KeptTree {
     /// Reads what `git ls-tree -r -t -z` lists; none where there is more in it than files and links.
     pub(super) fn read(listed: &[u8]) -> Option<Self> {
         let mut tree = Self::default();
+        if !listed.is_empty() && !listed.ends_with(b"\0") {
+            return None;
+        }
         for line in listed.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             let path = line[tab + 1..].to_vec();

@@ -78,6 +78,11 @@ impl Scene {
         Checkpoints::new(&root, &LoopId::new(loop_id), &scratch).expect("a repository")
     }
 
+    /// A link to a file.
+    pub(super) fn link(&self, name: &str) {
+        std::os::unix::fs::symlink("a.txt", self.root().join(name)).expect("a link");
+    }
+
     pub(super) fn set_mode(&self, name: &str, mode: u32) {
         let mode = fs::Permissions::from_mode(mode);
         fs::set_permissions(self.root().join(name), mode).expect("a mode");

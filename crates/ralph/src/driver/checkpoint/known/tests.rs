@@ -5,12 +5,17 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ralph_testkit::Dice;
 
 use super::super::tests::{Scene, kept};
 use super::super::{Checkpoints, Kept};
+use super::{KeptTree, LARGEST_FILE, MOST_PATHS};
 use crate::tree::{Tree, TreeReader};
+
+/// The clocks of usual file systems are better than this.
+const TICK: Duration = Duration::from_millis(15);
 
 /// One loop that may go the quick way, and one that never does.
 struct Race {
@@ -36,15 +41,18 @@ impl Race {
         race
     }
 
+    /// What changed before this did not change after it: the clock of the file system has moved on.
     fn tree(&self) -> Arc<Tree> {
-        Arc::new(TreeReader::new(self.quick.git.root()).read().expect("a tree"))
+        std::thread::sleep(2 * TICK);
+        let reader = TreeReader::new(self.quick.git.root()).settled_after(TICK);
+        Arc::new(reader.read().expect("a tree"))
     }
 
     /// Keeps the tree both ways, and tells whether the quick one was taken.
     fn keep(&mut self, what: &str) -> bool {
         self.number += 1;
         let tree = self.tree();
-        let at_once = self.quick.go_on(self.number, &tree);
+        let at_once = self.quick.keep_from_last(self.number, &tree);
         let was_quick = at_once.is_some();
         let quick = at_once.unwrap_or_else(|| {
             let taken_in = self.quick.take_in(self.number).expect("taken in");
@@ -71,8 +79,12 @@ impl Race {
 
     fn fsck(&self) {
         self.scene.git(&["fsck", "--strict", "--no-dangling"]);
-        let log = self.scene.git(&["log", "--format=%an <%ae> %s", "refs/ralph/quick/1.."]);
-        assert_eq!(log, "", "the first is an ancestor of the last");
+        let last = format!("refs/ralph/quick/{}", self.number);
+        let log = self.scene.git(&["log", "--format=%an <%ae> %s", "--first-parent", &last]);
+        let is_ours = |line: &&str| line.starts_with("ralph <ralph@localhost> ralph: iteration ");
+        let of_this_loop = log.lines().take_while(is_ours).count();
+        assert_eq!(log.lines().filter(is_ours).count(), of_this_loop, "one after the other: {log}");
+        assert!(log.contains("ralph: iteration 0 of quick"), "{log}");
     }
 }
 
@@ -172,13 +184,13 @@ fn what_is_not_plain_is_left_to_git() {
             "a large file",
             &|scene| {
                 let file = File::create(scene.root().join("large.bin"));
-                file.and_then(|file| file.set_len(super::LARGEST_FILE + 1)).expect("a file");
+                file.and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("a file");
             },
             OPEN,
         ),
         (
             "many files",
-            &|scene| (0..=super::MOST_PATHS).for_each(|number| scene.write(&format!("many/{number}"), "x")),
+            &|scene| (0..=MOST_PATHS).for_each(|number| scene.write(&format!("many/{number}"), "x")),
             OPEN,
         ),
         ("a setting", &|scene| drop(scene.git(&["config", "core.fileMode", "false"])), SHUT),
@@ -247,20 +259,276 @@ fn whoever_takes_away_what_we_go_on_from_is_noticed() {
     race.fsck();
 }
 
-/// A file that changes after our look and back before the next one was taken in as it was in between.
+/// What changes after our look at the tree and back before the next one may have been taken in as it was in between, by us or
+/// by git, and that more than once.
 #[test]
-fn what_changed_is_looked_at_once_more() {
+fn what_changes_while_it_is_taken_in_is_looked_at_once_more() {
     let mut race = Race::new(Scene::new());
-    race.settle();
-    race.scene.write("a.txt", "seen\n");
-    let seen = race.tree();
-    race.scene.write("a.txt", "taken in\n");
-    race.number += 1;
-    let in_between = race.quick.go_on(race.number, &seen).expect("quick").commit;
-    assert_eq!(race.scene.git(&["show", &format!("{in_between}:a.txt")]), "taken in");
-    kept(race.whole.keep_now(race.number));
+    for by_git in [true, false, false, true] {
+        race.scene.write("a.txt", "seen\n");
+        let seen = race.tree();
+        race.scene.write("a.txt", "taken in\n");
+        race.number += 1;
+        let taken_in = match by_git {
+            true => {
+                let taken_in = race.quick.take_in(race.number).expect("taken in");
+                race.quick.keep(taken_in, Some(seen)).expect("kept")
+            }
+            false => race.quick.keep_from_last(race.number, &seen).expect("quick"),
+        };
+        assert_eq!(race.scene.git(&["show", &format!("{}:a.txt", taken_in.commit)]), "taken in");
+        kept(race.whole.keep_now(race.number));
+    }
     race.scene.write("a.txt", "seen\n");
     race.step("as it was", true);
+    race.step("and once more", true);
+}
+
+type Make = fn(&Scene);
+
+/// What is made before the loop, what is made in it, and whether the quick way is still open then. It must not matter.
+#[test]
+fn git_is_asked_wherever_it_sees_a_file_otherwise() {
+    const IDENT: &str = "*.id ident\n";
+    let table: [(&str, Make, Make, bool); 20] = [
+        ("nothing", |_| {}, |_| {}, true),
+        (
+            "a file to be overlooked",
+            |scene| drop(scene.git(&["update-index", "--assume-unchanged", "a.txt"])),
+            |scene| scene.write("a.txt", "something longer\n"),
+            false,
+        ),
+        (
+            "a file to be skipped",
+            |scene| drop(scene.git(&["update-index", "--skip-worktree", "a.txt"])),
+            |scene| scene.write("a.txt", "something longer\n"),
+            false,
+        ),
+        (
+            "stamps that are not kept",
+            |scene| drop(scene.git(&["config", "core.ignoreStat", "true"])),
+            |scene| scene.write("a.txt", "something longer\n"),
+            false,
+        ),
+        (
+            "attributes that a rule ignores",
+            |scene| {
+                scene.write(".gitignore", "ignored\n.gitattributes\n");
+                scene.write(".gitattributes", IDENT);
+                scene.commit_all();
+            },
+            |scene| scene.write("x.id", "$Id: abc $\n"),
+            false,
+        ),
+        (
+            "attributes that a rule ignores, later",
+            |scene| {
+                scene.write(".gitignore", "ignored\n.gitattributes\n");
+                scene.commit_all();
+            },
+            |scene| {
+                scene.write(".gitattributes", IDENT);
+                scene.write("x.id", "$Id: abc $\n");
+            },
+            false,
+        ),
+        (
+            "attributes in a folder that a rule ignores",
+            |scene| {
+                scene.write("out/x.id", "one\n");
+                scene.commit_all();
+                scene.write("out/.gitattributes", IDENT);
+                scene.write(".gitignore", "ignored\nout/\n");
+                scene.git(&["commit", "-qam", "rules"]);
+            },
+            |scene| scene.write("out/x.id", "$Id: abc $\n"),
+            false,
+        ),
+        (
+            "attributes of a tree",
+            |scene| {
+                scene.git(&["checkout", "-q", "--orphan", "attributes"]);
+                scene.write(".gitattributes", IDENT);
+                scene.commit_all();
+                scene.git(&["checkout", "-q", "main"]);
+                scene.git(&["config", "attr.tree", "refs/heads/attributes"]);
+            },
+            |scene| scene.write("x.id", "$Id: abc $\n"),
+            false,
+        ),
+        ("magic", |_| {}, |scene| scene.write(":(top)ignored", "x\n"), true),
+        (
+            "magic in a folder",
+            |scene| scene.write(".gitignore", "/ignored\n"),
+            |scene| scene.write(":/ignored", "x\n"),
+            true,
+        ),
+        (
+            "magic that is ignored",
+            |scene| scene.write(".git/info/exclude", ":*\n"),
+            |scene| scene.write(":(top)new", "x\n"),
+            true,
+        ),
+        (
+            "rules that are named and come later",
+            |scene| drop(scene.git(&["config", "core.excludesFile", ".git/my-rules"])),
+            |scene| {
+                scene.write(".git/my-rules", "*.key\n");
+                scene.write("x.key", "x\n");
+            },
+            false,
+        ),
+        (
+            "settings that are included and come later",
+            |scene| drop(scene.git(&["config", "include.path", "more"])),
+            |scene| {
+                scene.write(".git/more", "[core]\n\tfileMode = false\n");
+                scene.set_mode("a.txt", 0o755);
+            },
+            false,
+        ),
+        (
+            "settings of another branch",
+            |scene| {
+                scene.write(".git/more", "[core]\n\tfileMode = false\n");
+                scene.git(&["config", "includeIf.onbranch:feature.path", "more"]);
+            },
+            |scene| {
+                scene.git(&["checkout", "-q", "-b", "feature"]);
+                scene.set_mode("a.txt", 0o755);
+            },
+            false,
+        ),
+        (
+            "settings of the work tree",
+            |scene| drop(scene.git(&["config", "extensions.worktreeConfig", "true"])),
+            |scene| {
+                scene.git(&["config", "--worktree", "core.fileMode", "false"]);
+                scene.set_mode("a.txt", 0o755);
+            },
+            false,
+        ),
+        (
+            "a repository that is shared",
+            |scene| drop(scene.git(&["config", "core.sharedRepository", "0666"])),
+            |scene| scene.write("a.txt", "two\n"),
+            false,
+        ),
+        ("a link that is none to git", |_| {}, |scene| scene.link("gitmod~1"), false),
+        ("another", |_| {}, |scene| scene.link("GI7EBA~1"), false),
+        ("modules", |_| {}, |scene| scene.link(".gitmodules "), false),
+        ("a stream of them", |_| {}, |scene| scene.link(".gitmodules::$DATA"), false),
+    ];
+    for (what, before, within, is_quick) in table {
+        let scene = Scene::new();
+        before(&scene);
+        let mut race = Race::new(scene);
+        for text in ["two\n", "three\n"] {
+            race.scene.write("new.txt", text);
+            race.keep(what);
+        }
+        within(&race.scene);
+        race.step(what, is_quick);
+        race.scene.write("new.txt", "four\n");
+        race.keep(what);
+        race.fsck();
+    }
+}
+
+#[test]
+fn attributes_above_the_root_count_though_only_git_has_them() {
+    let scene = Scene::new();
+    scene.write("part/a.txt", "one\n");
+    scene.write(".gitattributes", "*.id ident\n");
+    scene.commit_all();
+    fs::remove_file(scene.root().join(".gitattributes")).expect("removed");
+    let mut race = Race::below(scene, "part");
+    race.scene.write("part/x.id", "$Id: abc $\n");
+    race.step("attributes that are in the index alone", false);
+}
+
+/// What is looked at beside the work of the agent says nothing about the moment before or after.
+#[test]
+fn attributes_that_are_away_for_a_moment_count() {
+    let scene = Scene::new();
+    scene.write(".gitattributes", "*.id ident\n");
+    scene.commit_all();
+    let mut race = Race::new(scene);
+    race.number += 1;
+    let work = race.tree();
+    let taken_in = race.quick.take_in(race.number).expect("taken in");
+    race.scene.write(".gitattributes", "");
+    race.quick.keep(taken_in, Some(work)).expect("kept");
+    race.scene.write(".gitattributes", "*.id ident\n");
+    race.whole.keep_now(race.number).expect("kept");
+    race.scene.write("x.id", "$Id: abc $\n");
+    race.step("attributes that were away for a moment", false);
+}
+
+#[test]
+fn refs_that_move_elsewhere_are_written_there() {
+    let scene = Scene::unborn();
+    scene.git(&["config", "core.logAllRefUpdates", "false"]);
+    scene.write("a.txt", "one\n");
+    scene.commit_all();
+    let _git_cannot_take_them_along = fs::remove_dir_all(scene.root().join(".git/logs"));
+    let mut race = Race::new(scene);
+    // Not every git can.
+    let migrate = ["refs", "migrate", "--ref-format=reftable"];
+    let can = Command::new("git").args(migrate).current_dir(race.scene.root()).output().expect("git").status;
+    for number in 0..3 {
+        race.scene.write("a.txt", &format!("{number}\n"));
+        let was_quick = race.keep("after the migration");
+        assert!(!(was_quick && can.success()));
+        let last = format!("refs/ralph/quick/{}", race.number);
+        assert!(race.scene.refs().lines().any(|name| name == last), "{last} is lost");
+    }
+}
+
+#[test]
+fn half_a_listing_is_none() {
+    let scene = Scene::new();
+    scene.write("deep/er/x", "x");
+    scene.commit_all();
+    let listed = scene.git(&["ls-tree", "-r", "-t", "-z", "HEAD"]);
+    assert!(KeptTree::read(listed.as_bytes()).is_some());
+    for end in (1..listed.len()).filter(|end| !listed[..*end].ends_with('\0')) {
+        assert!(KeptTree::read(&listed.as_bytes()[..end]).is_none(), "{end}");
+    }
+}
+
+#[test]
+fn agents_may_use_git_as_they_like() {
+    let scene = Scene::new();
+    scene.write("b.txt", "x\n");
+    scene.commit_all();
+    let mut race = Race::new(scene);
+    let steps: [&[&str]; 14] = [
+        &["rm", "-q", "--cached", "b.txt"],
+        &["add", "-A"],
+        &["update-index", "--assume-unchanged", "b.txt"],
+        &["update-index", "--skip-worktree", "a.txt"],
+        &["update-index", "--chmod=+x", "b.txt"],
+        &["add", "-f", "ignored"],
+        &["commit", "-qam", "more"],
+        &["checkout", "-q", "-b", "other"],
+        &["rm", "-q", "--cached", "ignored"],
+        &["stash", "-u", "-q"],
+        &["stash", "pop", "-q"],
+        &["checkout", "-q", "main"],
+        &["branch", "-q", "-D", "other"],
+        &["gc", "-q", "--prune=now"],
+    ];
+    for (number, step) in steps.iter().enumerate() {
+        race.scene.write("ignored", &format!("{number}\n"));
+        race.scene.write("new.txt", &format!("{number}\n"));
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(*step);
+        let _some_fail = git.current_dir(race.scene.root()).output();
+        race.scene.write("b.txt", &format!("after {number}\n"));
+        race.keep(&step.join(" "));
+    }
+    race.fsck();
 }
 
 /// Any steps in any order. `RALPH_STORIES` and `RALPH_STORIES_SEED` play others.
