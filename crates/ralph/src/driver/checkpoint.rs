@@ -264,8 +264,8 @@ impl Checkpoints {
         last: Option<Checkpoint>,
     ) -> Result<Kept, KeepError> {
         let before = match last {
-            Some(last) => Some(last),
-            None => self.before(number)?,
+            None if number > 0 => self.before(number)?,
+            last => last,
         };
         let commit = match &before {
             Some(before) if before.tree == tree => before.commit.clone(),

@@ -253,12 +253,20 @@ fn is_plain(config: &str) -> bool {
     })
 }
 
-/// What a file is, but for its content.
-pub(super) type Stamp = (u64, u64, [i64; 4]);
+/// What is seen of a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    /// Seconds and nanoseconds.
+    pub(super) changed: (i64, i64),
+}
 
 pub(super) fn stamp(file: &Path) -> Option<Stamp> {
     let meta = fs::metadata(file).ok()?;
-    Some((meta.ino(), meta.size(), [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()]))
+    let (modified, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    Some(Stamp { inode: meta.ino(), size: meta.size(), modified, changed })
 }
 
 /// The lines of an answer.
@@ -303,7 +311,7 @@ fn run(
     scratch: &Path,
     limit: Duration,
 ) -> Result<Vec<u8>, GitError> {
-    let file = || tempfile::tempfile_in(scratch).map_err(GitError::NotRun);
+    let file = || scratch_file(scratch).map_err(GitError::NotRun);
     let (mut answer, mut complaint) = (file()?, file()?);
     let stdin = match input {
         Some(input) => Stdio::from(filled(file()?, input).map_err(GitError::NotRun)?),
@@ -324,6 +332,15 @@ fn run(
     }
     let said = read(&mut complaint).map_err(GitError::NotRun)?;
     Err(GitError::Failed { what: what.into(), code: status.code(), said: in_words(&said, status) })
+}
+
+/// A file without a name: in memory where that can be had, since file systems take their time for a new one.
+fn scratch_file(scratch: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = rustix::fs::memfd_create("ralph-git", rustix::fs::MemfdFlags::CLOEXEC) {
+        return Ok(file.into());
+    }
+    tempfile::tempfile_in(scratch)
 }
 
 fn filled(mut file: File, content: &[u8]) -> io::Result<File> {

@@ -6,9 +6,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
 use super::SHORT;
 use super::git::{Git, GitError, Stamp, stamp};
-use crate::env;
+use crate::{clock, env};
 
 #[derive(Debug)]
 pub(super) struct GitSettings {
@@ -20,10 +22,9 @@ pub(super) struct GitSettings {
 }
 
 impl GitSettings {
-    /// They are believed only if they are the same before and after the files were looked at that they are in.
     pub(super) fn look(git: &Git) -> Result<Self, GitError> {
         let list = || git.call(["config", "--list", "--show-origin", "-z"], SHORT);
-        let listed = list()?;
+        let (started, listed) = (clock::now(), list()?);
         let mut settings = Self { files: Vec::new(), are_plain: true };
         let mut records = listed.split(|byte| *byte == 0);
         while let (Some(origin), Some(setting)) = (records.next(), records.next()) {
@@ -33,7 +34,8 @@ impl GitSettings {
             settings.watch_all(file);
         }
         settings.watch_all_others(git);
-        settings.are_plain &= list()? == listed;
+        // What was seen of a file must be what was heard from it.
+        settings.are_plain &= settings.are_older_than(started) || list()? == listed;
         Ok(settings)
     }
 
@@ -50,6 +52,12 @@ impl GitSettings {
             self.watch(file.clone());
             self.are_plain &= leave_files_alone(&file) != Some(false);
         }
+    }
+
+    fn are_older_than(&self, moment: Timestamp) -> bool {
+        // Not every file system has a good clock.
+        let before = moment.as_second() - 2;
+        self.files.iter().filter_map(|(_, stamp)| *stamp).all(|stamp| stamp.changed.0 < before)
     }
 
     pub(super) fn are_plain(&self) -> bool {

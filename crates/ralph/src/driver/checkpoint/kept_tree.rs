@@ -14,6 +14,9 @@ pub(super) struct KeptTree {
     trees: BTreeMap<Vec<u8>, ObjectId>,
 }
 
+/// Makes an object of the content of a tree.
+type Write<'w> = dyn FnMut(&[u8]) -> io::Result<ObjectId> + 'w;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeptFile {
     pub(super) mode: Mode,
@@ -42,24 +45,23 @@ impl Mode {
 }
 
 impl KeptTree {
-    /// Reads what `git ls-tree -r -t -z` lists; none where there is more in it than files and links.
-    pub(super) fn read(listed: &[u8]) -> Option<Self> {
+    /// Reads the tree of that name from what `git ls-files -s -v -z` lists of the index that it was made of. None where there
+    /// is more in it than files and links, where git was told to overlook what becomes of some, and where it is another tree.
+    pub(super) fn read(listed: &[u8], name: ObjectId) -> Option<Self> {
         let mut tree = Self::default();
-        if !listed.is_empty() && !listed.ends_with(b"\0") {
-            return None;
-        }
         for line in listed.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
-            let path = line[tab + 1..].to_vec();
             let mut words = line[..tab].split(|byte| *byte == b' ');
-            let (mode, kind, id) = (words.next()?, words.next()?, ObjectId::from_hex(words.next()?)?);
-            match kind {
-                b"tree" => drop(tree.trees.insert(path, id)),
-                b"blob" => drop(tree.files.insert(path, KeptFile { mode: Mode::read(mode)?, id })),
-                _ => return None,
+            let [flag, mode, id, stage] = [words.next()?, words.next()?, words.next()?, words.next()?];
+            if (flag, stage) != (b"H", b"0") {
+                return None;
             }
+            let file = KeptFile { mode: Mode::read(mode)?, id: ObjectId::from_hex(id)? };
+            tree.files.insert(line[tab + 1..].to_vec(), file);
         }
-        Some(tree)
+        // Git has just written all of it.
+        let whole = tree.trees_with(&mut |content| Ok(ObjectId::of(Kind::Tree, content))).ok()?;
+        (whole == name).then_some(tree)
     }
 
     /// The files in a folder and below it, by their paths from there.
@@ -103,10 +105,14 @@ impl KeptTree {
 
     /// Writes what has changed, and tells the name of the whole.
     pub(super) fn write(&mut self, objects: &Objects) -> io::Result<ObjectId> {
-        self.write_folder(b"", objects)
+        self.trees_with(&mut |content| objects.write(Kind::Tree, content))
     }
 
-    fn write_folder(&mut self, folder: &[u8], objects: &Objects) -> io::Result<ObjectId> {
+    fn trees_with(&mut self, write: &mut Write<'_>) -> io::Result<ObjectId> {
+        self.write_folder(b"", write)
+    }
+
+    fn write_folder(&mut self, folder: &[u8], write: &mut Write<'_>) -> io::Result<ObjectId> {
         if let Some(written) = self.trees.get(folder) {
             return Ok(*written);
         }
@@ -122,14 +128,14 @@ impl KeptTree {
                 }
                 Some(end) => {
                     let (name, subfolder) = (name[..end].to_vec(), path[..start.len() + end].to_vec());
-                    let id = self.write_folder(&subfolder, objects)?;
+                    let id = self.write_folder(&subfolder, write)?;
                     add_line(&mut content, b"40000", &name, id);
                     // The first path that can come after all that lies in it.
                     next = [subfolder.as_slice(), &[b'/' + 1]].concat();
                 }
             }
         }
-        let id = objects.write(Kind::Tree, &content)?;
+        let id = write(&content)?;
         self.trees.insert(folder.to_vec(), id);
         Ok(id)
     }

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use rustix::fs::AtFlags;
+
 use super::git::{Git, GitError};
 use super::git_settings::leave_files_alone;
 use super::kept_tree::{KeptFile, KeptTree, Mode};
@@ -55,17 +57,18 @@ enum There {
 impl Known {
     /// What `tree` was made of `work`, which was read before that; none where the quick way is not for this repository.
     pub(super) fn learn(git: &Git, tree: &str, work: Arc<Tree>) -> Option<Self> {
-        if !git.is_plain() || !work.shows_all_to_git() || has_flags(git)? {
+        if !git.is_plain() || !work.shows_all_to_git() {
             return None;
         }
-        let listed = git.call(["ls-tree", "-r", "-t", "-z", "--full-tree", tree], SHORT).ok()?;
-        let kept = KeptTree::read(&listed)?;
+        let listed = git.call(["ls-files", "-s", "-v", "-z", "--full-name", "--", ":/"], SHORT).ok()?;
+        let kept = KeptTree::read(&listed, ObjectId::from_hex(tree.as_bytes())?)?;
         let below = git.root().strip_prefix(git.top()).ok()?;
         // To git a file that it once took in is not ignored by a rule that came later; to us it is.
         if !kept.files_below(below.as_os_str().as_bytes()).all(|file| work.has(&path_of(file))) {
             return None;
         }
-        let doubtful = work.paths().filter(|path| has_changed_since(&work, &git.root().join(path)));
+        let root = File::open(git.root()).ok()?;
+        let doubtful = work.paths().filter(|path| has_changed_since(&work, &root, path));
         let doubtful = doubtful.map(Path::to_owned).collect();
         Some(Self { work, kept, doubtful })
     }
@@ -158,17 +161,17 @@ impl There {
     }
 }
 
-/// Whether git was told to overlook what becomes of some files; none where it cannot say.
-fn has_flags(git: &Git) -> Option<bool> {
-    let listed = git.call(["ls-files", "-v", "-z"], SHORT).ok()?;
-    let mut tags = listed.split(|byte| *byte == 0).filter_map(|line| line.first());
-    Some(tags.any(|tag| *tag == b'S' || tag.is_ascii_lowercase()))
-}
-
-fn has_changed_since(work: &Tree, file: &Path) -> bool {
+/// Whether a file below the root may have changed since the tree was read. It is not resolved from the root of all each time:
+/// there may be many.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "the fields have another width on each system, none wider than ours"
+)]
+fn has_changed_since(work: &Tree, root: &File, file: &Path) -> bool {
     let since = work.looked_at_after().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()));
-    fs::symlink_metadata(file).map_or(true, |meta| (meta.ctime(), meta.ctime_nsec()) >= since)
+    let stat = rustix::fs::statat(root, file, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(true, |stat| (stat.st_ctime as i64, stat.st_ctime_nsec as i64) >= since)
 }
 
 /// Git says no to some names, lest a file becomes somebody's repository, and hears others itself.

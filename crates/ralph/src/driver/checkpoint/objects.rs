@@ -35,12 +35,7 @@ impl Objects {
     }
 
     pub(super) fn write(&self, kind: Kind, content: &[u8]) -> io::Result<ObjectId> {
-        let name = match kind {
-            Kind::Blob => "blob",
-            Kind::Tree => "tree",
-            Kind::Commit => "commit",
-        };
-        let whole = [format!("{name} {}\0", content.len()).as_bytes(), content].concat();
+        let whole = whole(kind, content);
         let id = ObjectId(Sha1::digest(&whole).into());
         let hex = id.to_string();
         let (folder, name) = hex.split_at(2);
@@ -51,6 +46,16 @@ impl Objects {
         }
         Ok(id)
     }
+}
+
+/// What git stores, and goes by for the name.
+fn whole(kind: Kind, content: &[u8]) -> Vec<u8> {
+    let name = match kind {
+        Kind::Blob => "blob",
+        Kind::Tree => "tree",
+        Kind::Commit => "commit",
+    };
+    [format!("{name} {}\0", content.len()).as_bytes(), content].concat()
 }
 
 /// What is old and belongs to nobody git may throw away at any time: it is made young, as git does it.
@@ -74,6 +79,10 @@ fn create(folder: &Path, file: &Path, whole: &[u8]) -> io::Result<()> {
 }
 
 impl ObjectId {
+    pub(super) fn of(kind: Kind, content: &[u8]) -> Self {
+        Self(Sha1::digest(whole(kind, content)).into())
+    }
+
     pub(super) fn from_hex(hex: &[u8]) -> Option<Self> {
         let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
         let mut id = [0; 20];

@@ -11,7 +11,7 @@ use ralph_testkit::Dice;
 
 use super::super::tests::{Scene, kept};
 use super::super::{Checkpoints, Kept};
-use super::{KeptTree, LARGEST_FILE, MOST_PATHS};
+use super::{KeptTree, LARGEST_FILE, MOST_PATHS, ObjectId};
 use crate::tree::{Tree, TreeReader};
 
 /// The clocks of usual file systems are better than this.
@@ -490,10 +490,11 @@ fn half_a_listing_is_none() {
     let scene = Scene::new();
     scene.write("deep/er/x", "x");
     scene.commit_all();
-    let listed = scene.git(&["ls-tree", "-r", "-t", "-z", "HEAD"]);
-    assert!(KeptTree::read(listed.as_bytes()).is_some());
-    for end in (1..listed.len()).filter(|end| !listed[..*end].ends_with('\0')) {
-        assert!(KeptTree::read(&listed.as_bytes()[..end]).is_none(), "{end}");
+    let listed = scene.git(&["ls-files", "-s", "-v", "-z"]);
+    let tree = ObjectId::from_hex(scene.git(&["rev-parse", "HEAD^{tree}"]).as_bytes()).expect("a name");
+    assert!(KeptTree::read(listed.as_bytes(), tree).is_some());
+    for end in 0..listed.trim_end_matches('\0').len() {
+        assert!(KeptTree::read(&listed.as_bytes()[..end], tree).is_none(), "{end}");
     }
 }
 
