@@ -554,7 +554,8 @@ fn any_story_comes_to_the_same_trees() {
 }
 
 fn change_something(scene: &Scene, dice: &mut Dice) -> String {
-    const NAMES: [&str; 16] = [
+    // Names that lie close to each other in git's order, that rules speak of, and that must be quoted.
+    const NAMES: [&str; 22] = [
         "a.txt",
         "b.txt",
         "d",
@@ -562,15 +563,43 @@ fn change_something(scene: &Scene, dice: &mut Dice) -> String {
         "d/e/y.txt",
         "d.txt",
         "d/e",
+        "d0",
+        "d-",
+        "d e",
+        "d{e}",
+        "[d]",
+        "d*",
+        "D",
         "ignored",
         "d/ignored",
         "new.log",
         "é",
+        "ü/link",
         "z/z/z",
-        "d0",
         "__pycache__",
         "private.key",
-        "ü/link",
+    ];
+    const GLOBS: [&str; 20] = [
+        "d",
+        "e",
+        "*",
+        "**",
+        "?",
+        "/",
+        "!",
+        "[de]",
+        "[!d]",
+        "[^e]",
+        "{d,e}",
+        "\\",
+        " ",
+        ".",
+        "[[:alpha:]]",
+        "[",
+        "]",
+        "**/",
+        "é",
+        "\t",
     ];
     let name = dice.pick(&NAMES);
     let path = scene.root().join(name);
@@ -586,29 +615,33 @@ fn change_something(scene: &Scene, dice: &mut Dice) -> String {
         clear(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
     };
-    let did = match dice.roll() % 24 {
-        0..=11 => {
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(words);
+        let _some_fail = git.current_dir(scene.root()).output();
+    };
+    let did = match dice.roll() % 40 {
+        0..=18 => {
             make_room(&path);
-            let line_end = if dice.roll().is_multiple_of(20) { "\r\n" } else { "\n" };
+            let line_end = if dice.roll().is_multiple_of(30) { "\r\n" } else { "\n" };
             fs::write(&path, format!("{}{line_end}", dice.roll() % 5)).expect("written");
             "written"
         }
-        12..=14 => {
+        19..=23 => {
             clear(&path);
             "removed"
         }
-        15 | 16 => {
+        24 | 25 => {
             make_room(&path);
-            let targets = ["d", "a.txt", "nowhere", "../b.txt"];
-            symlink(dice.pick(&targets), &path).expect("a link");
+            symlink(dice.pick(&["d", "a.txt", "nowhere", "../b.txt"]), &path).expect("a link");
             "a link"
         }
-        17 | 18 if path.is_file() => {
+        26 | 27 if path.is_file() => {
             let mode = dice.pick(&[0o644, 0o755, 0o600]);
             fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
             "another mode"
         }
-        19 => {
+        28 | 29 => {
             let to = scene.root().join(dice.pick(&NAMES));
             if fs::symlink_metadata(&path).is_ok() && !to.starts_with(&path) && !path.starts_with(&to) {
                 make_room(&to);
@@ -616,18 +649,43 @@ fn change_something(scene: &Scene, dice: &mut Dice) -> String {
             }
             "moved away"
         }
-        20 => {
+        30 => {
             let rules = ["ignored\n", "ignored\n*.log\n", "ignored\n__pycache__\n"];
             fs::write(scene.root().join(".gitignore"), dice.pick(&rules)).expect("rules");
             "not looked at: new rules"
         }
-        21 if dice.roll().is_multiple_of(3) => {
-            scene.write(".git/info/exclude", dice.pick(&["", "*.key\n"]));
+        31 => {
+            let line = |dice: &mut Dice| (0..=dice.roll() % 4).map(|_| dice.pick(&GLOBS)).collect::<String>();
+            let rules: Vec<String> = (0..=dice.roll() % 4).map(|_| line(dice)).collect();
+            let folder = scene.root().join(dice.pick(&["", "d"]));
+            let _no_folder = fs::write(folder.join(".gitignore"), rules.join("\n"));
+            return format!(" odd rules {rules:?} in {};", folder.display());
+        }
+        32 => {
+            scene.write(".git/info/exclude", dice.pick(&["", "*.key\n", "d/\n!d/e\n"]));
             "not looked at: rules of the repository"
         }
-        22 if dice.roll().is_multiple_of(3) => {
-            scene.git(&["gc", "-q", "--prune=now"]);
-            "not looked at: housekeeping"
+        33 => {
+            git(&["add", "-f", "--", &format!(":(literal){name}")]);
+            "added with force"
+        }
+        34 => {
+            git(&["rm", "-rq", "--cached", "--", &format!(":(literal){name}")]);
+            "not tracked any more"
+        }
+        35 => {
+            git(&["add", "-A"]);
+            git(&["commit", "-qm", "more"]);
+            "not looked at: all committed"
+        }
+        36 => {
+            git(&["stash", "-u", "-q"]);
+            git(&["stash", dice.pick(&["pop", "list"]), "-q"]);
+            "not looked at: stashed"
+        }
+        37 => {
+            git(dice.pick(&[&["add", "-N", "."][..], &["pack-refs", "--all"], &["gc", "-q", "--prune=now"]]));
+            "not looked at: something with git"
         }
         _ => "left alone",
     };
