@@ -6,11 +6,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 pub(crate) struct Programs {
     pub(crate) ralph: PathBuf,
     /// A Rust program that does nothing.
     pub(crate) empty: PathBuf,
+    /// Where every scene is, until all is measured: for minutes after many files were removed, ext4 takes longer to make new
+    /// ones, and whatever is measured next would pay for it.
+    pub(crate) scenes: TempDir,
 }
 
 impl Programs {
@@ -26,7 +30,8 @@ impl Programs {
             let missing = || io::Error::other(format!("cargo built no `{name}`"));
             executables.remove(name).ok_or_else(missing)
         };
-        Ok(Self { ralph: take("ralph")?, empty: take("empty")? })
+        let scenes = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
+        Ok(Self { ralph: take("ralph")?, empty: take("empty")?, scenes })
     }
 }
 

@@ -119,7 +119,8 @@ impl Report {
         format!(
             "# What ralph costs\n\n\
              Written by `cargo run --release -p ralph-bench` on {}. Whole processes, built as they are shipped and \
-             run in turns with what they are compared to; limits hold for the tenth percentile (p10).\n\n{}",
+             run in turns with what they are compared to; limits hold for the tenth percentile (p10). Let the machine \
+             rest before: builds, and minutes after thousands of files were removed, cost every new file dearly.\n\n{}",
             machine(),
             self.table()
         )

@@ -8,20 +8,19 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::build::Programs;
 use crate::contest::Call;
 
 pub(crate) struct Scene<'p> {
     programs: &'p Programs,
-    dir: TempDir,
+    dir: PathBuf,
 }
 
 impl<'p> Scene<'p> {
     /// A git repo with so many files, all committed, a hundred to a folder, and these gates, which are trusted.
     pub(crate) fn new(programs: &'p Programs, files: usize, config: &str) -> io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
+        let dir = tempfile::Builder::new().prefix("scene-").tempdir_in(&programs.scenes)?.keep();
         let scene = Self { programs, dir };
         fs::create_dir(scene.path("home"))?;
         fs::create_dir(scene.project())?;
@@ -43,6 +42,8 @@ impl<'p> Scene<'p> {
             "-qm",
             "all files",
         ])?;
+        // What is still to be written to the disk would be written while something is measured.
+        Command::new("sync").status()?;
         // Files changed a moment ago are read again each time, by git as by ralph.
         thread::sleep(Duration::from_millis(2100));
         scene.trust()?;
@@ -50,7 +51,7 @@ impl<'p> Scene<'p> {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     pub(crate) fn project(&self) -> PathBuf {
