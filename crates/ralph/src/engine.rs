@@ -403,11 +403,16 @@ fn was_told_to_end(report: &GateReport) -> bool {
 
 const HOURS: Duration = Duration::from_secs(6 * 3600);
 
-/// Old logs go when there are too many; the newest are the ones anybody asks for.
+/// Old logs go when there are too many; the newest are the ones anybody asks for. Not one by one: it is looked at before each
+/// run.
 pub(crate) fn keep_newest(logs: &std::path::Path) {
     const MOST: usize = 60;
+    const A_FEW: usize = 20;
     let Ok(entries) = std::fs::read_dir(logs) else { return };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    if paths.len() < MOST + A_FEW {
+        return;
+    }
     // Their names begin with the time.
     paths.sort();
     for path in paths.iter().rev().skip(MOST) {

@@ -19,6 +19,8 @@ use crate::files;
 
 /// How many loops are remembered.
 const MOST_LOGS: usize = 50;
+/// And a few more: to look at them all is not worth it for each loop.
+const A_FEW_LOGS: usize = 10;
 const LATEST: &str = "loop-latest.log";
 
 /// How large a log may become.
@@ -107,12 +109,12 @@ fn loop_in(name: &str) -> Option<&str> {
     name.strip_prefix(BEFORE)?.strip_suffix(AFTER)?.get(TIME..)?.strip_prefix('-')
 }
 
-/// Every log, with when it was last written.
-fn logs(dir: &Path) -> impl Iterator<Item = (std::time::SystemTime, String)> {
+/// Every log.
+fn logs(dir: &Path) -> impl Iterator<Item = (fs::DirEntry, String)> {
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| {
-        let name = entry.file_name().into_string().ok().filter(|name| loop_in(name).is_some())?;
-        let meta = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        Some((meta.modified().ok()?, name))
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let name = entry.file_name().into_string().ok().filter(|name| is_file && loop_in(name).is_some())?;
+        Some((entry, name))
     })
 }
 
@@ -123,8 +125,14 @@ fn point_latest_to(dir: &Path, name: &str) -> io::Result<()> {
     link.into_temp_path().persist(dir.join(LATEST)).map_err(|error| error.error)
 }
 
+/// By when they were last written: a loop that is gone on with has an old name.
 fn keep_newest(dir: &Path, current: &str) {
-    let mut others: Vec<_> = logs(dir).filter(|(_, name)| name != current).collect();
+    let others: Vec<_> = logs(dir).filter(|(_, name)| name != current).collect();
+    if others.len() < MOST_LOGS + A_FEW_LOGS {
+        return;
+    }
+    let written = |entry: &fs::DirEntry| entry.metadata().and_then(|meta| meta.modified()).ok();
+    let mut others: Vec<_> = others.into_iter().map(|(entry, name)| (written(&entry), name)).collect();
     others.sort();
     for (_, name) in others.iter().rev().skip(MOST_LOGS - 1) {
         let _gone = fs::remove_file(dir.join(name));
