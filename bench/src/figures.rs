@@ -11,7 +11,8 @@ use crate::{driver, instructions, memory};
 
 type Measure = fn(&Programs, &Rounds) -> io::Result<Vec<Figure>>;
 
-/// By the word that chooses one. What makes thousands of files comes after what makes a few: the disk has to do with them for a while.
+/// By the word that chooses one. What makes thousands of files comes after what makes a few: the disk has to do with them
+/// for a while.
 pub(crate) const ALL: [(&str, Measure); 8] = [
     ("start", start),
     ("judged", judged),
