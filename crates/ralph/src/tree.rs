@@ -36,14 +36,12 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
 
-use crate::clock;
-
-use self::file_stamp::{Moment, Stamp};
+pub(crate) use self::file_stamp::{Moment, Stamp};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
 use self::stat_cache::StatCache;
@@ -61,7 +59,7 @@ const HASHED_AT_ONCE: usize = 4096;
 ///
 /// A file changed twice within one tick of the file system's clock looks the same after both. Hashed between the
 /// two, it would be remembered wrongly for ever. The coarsest clock in use (FAT) ticks every two seconds.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// Reads a work tree. See the module for what counts.
 pub(crate) struct TreeReader<'a> {
@@ -125,7 +123,7 @@ impl<'a> TreeReader<'a> {
     /// file descriptors or memory.
     pub(crate) fn read(&self) -> io::Result<Tree> {
         // Taken before the first look, so that whatever changes from here on counts as too recent to remember.
-        let (started, looked_at_after) = (Moment::now(), clock::system_now() - self.settled_after);
+        let started = Moment::now();
         let stored = self.cache.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
         let cache = StatCache::of(&stored, self.root);
 
@@ -149,7 +147,7 @@ impl<'a> TreeReader<'a> {
         let mut tree = Tree::new(entries, walked.rules, git);
         tree.own = own;
         tree.git_sees_more = walked.git_sees_more;
-        tree.looked_at_after = looked_at_after;
+        tree.settled = (started, self.settled_after);
         tree.unbound = tree.what_is_not_bound(self.root);
         Ok(tree)
     }
@@ -181,7 +179,8 @@ pub(crate) struct Tree {
     rules: IgnoreRules,
     git: GitUse,
     git_sees_more: bool,
-    looked_at_after: SystemTime,
+    /// When it was read, and how long before that a file must have been left alone.
+    settled: (Moment, Duration),
     unbound: Option<String>,
 }
 
@@ -203,17 +202,8 @@ pub(crate) enum ChangeKind {
 impl Tree {
     fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
         let hash = hash_of(&entries);
-        let looked_at_after = SystemTime::UNIX_EPOCH;
-        Self {
-            entries,
-            own: Vec::new(),
-            hash,
-            rules,
-            git,
-            git_sees_more: false,
-            looked_at_after,
-            unbound: None,
-        }
+        let settled = (Moment::since_epoch(Duration::ZERO), SETTLED_AFTER);
+        Self { entries, own: Vec::new(), hash, rules, git, git_sees_more: false, settled, unbound: None }
     }
 
     /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
@@ -321,9 +311,10 @@ impl Tree {
         counting.or_else(|| find(&self.own).map(|at| &self.own[at]))
     }
 
-    /// Whoever changed a file after it was looked at has changed it after this, by the clock of the file system.
-    pub(crate) fn looked_at_after(&self) -> SystemTime {
-        self.looked_at_after
+    /// Whether a file with this stamp is what it was when the tree was read: it had been left alone for a while by then.
+    pub(crate) fn is_as_read(&self, stamp: &Stamp) -> bool {
+        let (read_at, span) = self.settled;
+        stamp.is_settled(read_at, span)
     }
 
     /// The `.gitignore` texts that were in force, to pin later reads to.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::clock;
@@ -16,7 +17,7 @@ use super::bytes::{Reader, Writer};
 /// promise. The one thing it does not see is a program that keeps a page of the file mapped and already dirty and
 /// writes to that page again: no stat can tell, git's no more than ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) size: u64,
@@ -30,13 +31,13 @@ pub(super) type StampBytes = [u8; 52];
 
 /// A point in time as file systems keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     seconds: i64,
     nanoseconds: u32,
 }
 
 impl Moment {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self::since_epoch(clock::system_now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
@@ -73,9 +74,14 @@ impl Moment {
 
 impl Stamp {
     /// The stamp and type of `name` in the folder `at`; a link is not followed.
-    pub(super) fn of(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<(Self, FileType)> {
+    pub(crate) fn of(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<(Self, FileType)> {
         let stat = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((Self::from(&stat), FileType::from_raw_mode(stat.st_mode)))
+    }
+
+    /// The stamp of what a path leads to; none where there is nothing.
+    pub(crate) fn of_target(path: &Path) -> Option<Self> {
+        rustix::fs::stat(path).ok().map(|stat| Self::from(&stat))
     }
 
     /// The stamp and type of an open file.
@@ -93,7 +99,7 @@ impl Stamp {
     /// If it had, any later change gets a ctime that differs from this one. If it had not, a second change could
     /// fall into the same tick of the clock and hide behind the first. A ctime in the future is not settled
     /// either: the clock was set back, and a change to come may well meet that ctime again.
-    pub(super) fn is_settled(&self, hashed: Moment, span: Duration) -> bool {
+    pub(crate) fn is_settled(&self, hashed: Moment, span: Duration) -> bool {
         self.ctime <= hashed.earlier_by(span)
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use globset::{Glob, GlobSetBuilder};
 use proptest::prelude::*;

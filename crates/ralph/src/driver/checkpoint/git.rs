@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::env;
+use crate::tree::Stamp;
 
 /// Who makes the commits.
 pub(super) const AUTHOR: &str = "ralph";
@@ -96,7 +97,7 @@ impl Git {
         match plain(root).filter(|_| env::is_program("git")) {
             Some(top) => {
                 let dir = top.join(".git");
-                let plain_config = stamp(&dir.join("config"));
+                let plain_config = Stamp::of_target(&dir.join("config"));
                 let git = Self::at(root, scratch, [top, dir.clone(), dir]);
                 Ok(Self { plain_config, ..git })
             }
@@ -142,7 +143,7 @@ impl Git {
 
     /// Whether it is as `git init` makes it, still.
     pub(super) fn is_plain(&self) -> bool {
-        self.plain_config.is_some() && stamp(&self.dir.join("config")) == self.plain_config
+        self.plain_config.is_some() && Stamp::of_target(&self.dir.join("config")) == self.plain_config
     }
 
     #[cfg(test)]
@@ -251,22 +252,6 @@ fn is_plain(config: &str) -> bool {
             None => false,
         },
     })
-}
-
-/// What is seen of a file without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    /// Seconds and nanoseconds.
-    pub(super) changed: (i64, i64),
-}
-
-pub(super) fn stamp(file: &Path) -> Option<Stamp> {
-    let meta = fs::metadata(file).ok()?;
-    let (modified, changed) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
-    Some(Stamp { inode: meta.ino(), size: meta.size(), modified, changed })
 }
 
 /// The lines of an answer.

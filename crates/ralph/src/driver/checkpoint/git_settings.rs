@@ -6,11 +6,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-
 use super::SHORT;
-use super::git::{Git, GitError, Stamp, stamp};
-use crate::{clock, env};
+use super::git::{Git, GitError};
+use crate::env;
+use crate::tree::{Moment, SETTLED_AFTER, Stamp};
 
 #[derive(Debug)]
 pub(super) struct GitSettings {
@@ -24,7 +23,7 @@ pub(super) struct GitSettings {
 impl GitSettings {
     pub(super) fn look(git: &Git) -> Result<Self, GitError> {
         let list = || git.call(["config", "--list", "--show-origin", "-z"], SHORT);
-        let (started, listed) = (clock::now(), list()?);
+        let (started, listed) = (Moment::now(), list()?);
         let mut settings = Self { files: Vec::new(), are_plain: true };
         let mut records = listed.split(|byte| *byte == 0);
         while let (Some(origin), Some(setting)) = (records.next(), records.next()) {
@@ -54,10 +53,9 @@ impl GitSettings {
         }
     }
 
-    fn are_older_than(&self, moment: Timestamp) -> bool {
-        // Not every file system has a good clock.
-        let before = moment.as_second() - 2;
-        self.files.iter().filter_map(|(_, stamp)| *stamp).all(|stamp| stamp.changed.0 < before)
+    fn are_older_than(&self, moment: Moment) -> bool {
+        let mut stamps = self.files.iter().filter_map(|(_, stamp)| *stamp);
+        stamps.all(|stamp| stamp.is_settled(moment, SETTLED_AFTER))
     }
 
     pub(super) fn are_plain(&self) -> bool {
@@ -66,7 +64,7 @@ impl GitSettings {
 
     /// Whether nothing has changed since.
     pub(super) fn hold(&self) -> bool {
-        self.files.iter().all(|(file, seen)| stamp(file) == *seen)
+        self.files.iter().all(|(file, seen)| Stamp::of_target(file) == *seen)
     }
 
     fn watch_all(&mut self, files: impl IntoIterator<Item = PathBuf>) {
@@ -77,7 +75,7 @@ impl GitSettings {
 
     fn watch(&mut self, file: PathBuf) {
         if !self.files.iter().any(|(known, _)| *known == file) {
-            let seen = stamp(&file);
+            let seen = Stamp::of_target(&file);
             self.files.push((file, seen));
         }
     }

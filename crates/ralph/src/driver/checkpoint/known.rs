@@ -16,16 +16,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
-
-use rustix::fs::AtFlags;
 
 use super::git::{Git, GitError};
 use super::git_settings::leave_files_alone;
 use super::kept_tree::{KeptFile, KeptTree, Mode};
 use super::objects::{Kind, ObjectId, Objects};
 use super::{SHORT, path_of};
-use crate::tree::Tree;
+use crate::tree::{Stamp, Tree};
 
 /// More than these are git's: it is made for it.
 const MOST_PATHS: usize = 500;
@@ -67,9 +64,11 @@ impl Known {
         if !kept.files_below(below.as_os_str().as_bytes()).all(|file| work.has(&path_of(file))) {
             return None;
         }
+        // There may be many: they are not resolved from the root of all each time.
         let root = File::open(git.root()).ok()?;
-        let doubtful = work.paths().filter(|path| has_changed_since(&work, &root, path));
-        let doubtful = doubtful.map(Path::to_owned).collect();
+        let is_as_read =
+            |path: &&Path| Stamp::of(&root, *path).is_ok_and(|(stamp, _)| work.is_as_read(&stamp));
+        let doubtful = work.paths().filter(|path| !is_as_read(path)).map(Path::to_owned).collect();
         Some(Self { work, kept, doubtful })
     }
 
@@ -159,19 +158,6 @@ impl There {
             Self::Link { target } => tree.has_link(path, target),
         }
     }
-}
-
-/// Whether a file below the root may have changed since the tree was read. It is not resolved from the root of all each time:
-/// there may be many.
-#[allow(
-    clippy::unnecessary_cast,
-    reason = "the fields have another width on each system, none wider than ours"
-)]
-fn has_changed_since(work: &Tree, root: &File, file: &Path) -> bool {
-    let since = work.looked_at_after().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()));
-    let stat = rustix::fs::statat(root, file, AtFlags::SYMLINK_NOFOLLOW);
-    stat.map_or(true, |stat| (stat.st_ctime as i64, stat.st_ctime_nsec as i64) >= since)
 }
 
 /// Git says no to some names, lest a file becomes somebody's repository, and hears others itself.
