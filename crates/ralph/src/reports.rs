@@ -184,6 +184,14 @@ impl Entry {
                 .eq(&texts.iter().map(Digest::of).collect::<Vec<_>>())
     }
 
+    /// The how-manieth of that moment it is, by its name.
+    fn number_within(&self, moment: &str) -> Option<u32> {
+        match self.files.first()?.path.file_stem()?.to_str()?.strip_prefix(moment)? {
+            "" => Some(1),
+            numbered => numbered.strip_prefix('_')?.parse().ok(),
+        }
+    }
+
     fn written(&self) -> Option<Written> {
         let [markdown, json] = self.files.as_slice() else { return None };
         Some(Written { markdown: markdown.path.clone(), json: json.path.clone() })
@@ -201,6 +209,14 @@ impl Record {
         let path = repo_home.reports_record();
         path.parent().map(files::sweep_temporary);
         files::replace(&path, &serde_json::to_vec(self).map_err(io::Error::other)?)
+    }
+
+    /// The names for what is written at that moment, all later than those that we remember: the name of a report that
+    /// had to go is not for the next one of the same second.
+    fn names_from(&self, moment: String) -> impl Iterator<Item = String> {
+        let newest = self.reports.iter().filter_map(|entry| entry.number_within(&moment)).max();
+        (u64::from(newest.unwrap_or(0)) + 1..)
+            .map(move |number| if number == 1 { moment.clone() } else { format!("{moment}_{number:02}") })
     }
 
     /// Where the newest one about this end stands.
@@ -252,7 +268,7 @@ impl Desk<'_> {
             Some(at) => at,
             None => {
                 let places = texts.each_ref().map(|(folder, extension, _)| (folder.as_path(), *extension));
-                let stem = self.free_name(&places);
+                let stem = self.free_name(&places, &record);
                 let files = texts.each_ref().map(|(folder, extension, text)| FileWritten {
                     path: folder.join(format!("{stem}.{extension}")),
                     sha256: Digest::of(text),
@@ -297,16 +313,17 @@ impl Desk<'_> {
     }
 
     /// The moment as a name; one that nobody has in any of the folders.
-    fn free_name(&self, places: &[(&Path, &str)]) -> String {
-        let moment = clock::now().strftime(NAME).to_string();
-        let is_free = |stem: &String| {
+    fn free_name(&self, places: &[(&Path, &str)], record: &Record) -> String {
+        let is_free = |stem: &str| {
             let path = |(folder, extension): &(&Path, &str)| {
                 self.repo.root.join(folder).join(format!("{stem}.{extension}"))
             };
             places.iter().all(|place| fs::symlink_metadata(path(place)).is_err())
         };
-        let numbered = (2..).map(|number: u32| format!("{moment}_{number:02}"));
-        [moment.clone()].into_iter().chain(numbered).find(is_free).expect("the numbers do not run out")
+        record
+            .names_from(clock::now().strftime(NAME).to_string())
+            .find(|stem| is_free(stem))
+            .expect("the numbers do not run out")
     }
 
     /// Never over something that is there.
@@ -362,6 +379,31 @@ fn naming(path: &Path, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_became_free_is_not_used_again_within_its_second() {
+        let now = "2026-03-05T09-15-00Z";
+        for (remembered, next) in [
+            (vec![], now),
+            (vec!["2026-03-05T09-14-59Z_07"], now),
+            (vec![now], "2026-03-05T09-15-00Z_02"),
+            (vec!["2026-03-05T09-15-00Z_02", "2026-03-05T09-15-00Z_51"], "2026-03-05T09-15-00Z_52"),
+            (vec!["2026-03-05T09-15-00Z_99", "2026-03-05T09-15-00Z_100"], "2026-03-05T09-15-00Z_101"),
+            (vec!["2026-03-05T09-15-00Z_4294967295"], "2026-03-05T09-15-00Z_4294967296"),
+            (vec!["2026-03-05T09-15-00Z_x"], now),
+        ] {
+            let entry = |stem: &&str| Entry {
+                about: None,
+                files: vec![FileWritten {
+                    path: Path::new(MARKDOWN_FOLDER).join(format!("{stem}.md")),
+                    sha256: Digest::of(""),
+                }],
+                complete: true,
+            };
+            let record = Record { reports: remembered.iter().map(entry).collect() };
+            assert_eq!(record.names_from(now.to_owned()).next().as_deref(), Some(next), "{remembered:?}");
+        }
+    }
 
     #[test]
     fn a_name_of_ours_is_a_moment_with_or_without_a_number() {
