@@ -4,7 +4,7 @@
 //!   fault, to be used as a gate command;
 //! - [`ScriptedModel`]: a model that says what a [`Script`] says, and checks what it is told;
 //! - [`Claude`]: the real Claude Code, run hermetically against that model;
-//! - [`AgentClient`]: the real Claude Code, Codex or Gemini CLI, as another program finds and runs it;
+//! - [`AgentClient`]: the real Claude Code, Codex, Gemini CLI, Copilot or OpenCode, as another program finds and runs it;
 //! - [`OpenSpec`]: the real OpenSpec command, for repos that are made by it.
 //!
 //! Unix only, as the faults are: sessions, process groups, signals.
@@ -15,7 +15,9 @@ mod npm_install;
 mod real_agent;
 mod real_claude;
 mod real_codex;
+mod real_copilot;
 mod real_gemini;
+mod real_opencode;
 mod real_openspec;
 mod scripted_model;
 
@@ -31,7 +33,9 @@ pub use npm_install::InstallError;
 pub use real_agent::AgentClient;
 pub use real_claude::{CLAUDE_CODE_VERSION, Claude, ClaudeOutput, ClaudeRun, e2e_switched_off};
 pub use real_codex::CODEX_VERSION;
+pub use real_copilot::COPILOT_VERSION;
 pub use real_gemini::GEMINI_CLI_VERSION;
+pub use real_opencode::OPENCODE_VERSION;
 pub use real_openspec::{OPENSPEC_VERSION, OpenSpec};
 pub use scripted_model::{Api, Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
 

@@ -175,7 +175,9 @@ impl Package {
         let ended = bounded::run((self.start)(program, home.path()).arg("--version"), VERSION_TIMEOUT)
             .map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&ended.stdout);
-        if ended.status.success() && said.split_whitespace().any(|word| word == self.version) {
+        if ended.status.success()
+            && said.split_whitespace().any(|word| word.trim_end_matches('.') == self.version)
+        {
             return Ok(());
         }
         Err(format!("{}, it said: {} {}", ended.status, said.trim(), last_lines(&ended.stderr, 3)))

@@ -20,7 +20,9 @@ use serde_json::json;
 use crate::npm_install::{InstallError, Package};
 use crate::real_claude::{CLAUDE_CODE, QUIET_CLAUDE, wanted_by};
 use crate::real_codex::CODEX;
+use crate::real_copilot::COPILOT;
 use crate::real_gemini::GEMINI;
+use crate::real_opencode::OPENCODE;
 use crate::scripted_model::{Api, Script, ScriptedModel, Turn};
 
 /// Where the system's programs are, for a hermetic run.
@@ -78,6 +80,26 @@ static GEMINI_ROW: Row = Row {
     proven: OnceLock::new(),
 };
 
+static COPILOT_ROW: Row = Row {
+    name: "copilot",
+    package: &COPILOT,
+    api: Api::Chat,
+    settle: crate::real_copilot::settle,
+    shell: |command| Turn::tool("bash", json!({"command": command, "description": "A scripted command"})),
+    write: |path, line| Turn::tool("create", json!({"path": path, "file_text": format!("{line}\n")})),
+    proven: OnceLock::new(),
+};
+
+static OPENCODE_ROW: Row = Row {
+    name: "opencode",
+    package: &OPENCODE,
+    api: Api::Chat,
+    settle: crate::real_opencode::settle,
+    shell: |command| Turn::tool("bash", json!({"command": command, "description": "A scripted command"})),
+    write: |path, line| Turn::tool("write", json!({"filePath": path, "content": format!("{line}\n")})),
+    proven: OnceLock::new(),
+};
+
 /// A client that the driver can run, installed and known to start.
 #[derive(Clone, Debug)]
 pub struct AgentClient {
@@ -106,6 +128,18 @@ impl AgentClient {
     #[track_caller]
     pub fn gemini_for_test(test: &str) -> Option<Self> {
         wanted_by(test, || Self::installed(&GEMINI_ROW))
+    }
+
+    /// Copilot CLI, in the folder `copilot-VERSION` of that cache.
+    #[track_caller]
+    pub fn copilot_for_test(test: &str) -> Option<Self> {
+        wanted_by(test, || Self::installed(&COPILOT_ROW))
+    }
+
+    /// OpenCode, in the folder `opencode-VERSION` of that cache.
+    #[track_caller]
+    pub fn opencode_for_test(test: &str) -> Option<Self> {
+        wanted_by(test, || Self::installed(&OPENCODE_ROW))
     }
 
     fn installed(row: &'static Row) -> Result<Self, InstallError> {

@@ -1,5 +1,5 @@
 //! A scripted stand-in for a model's service, in the test's own process, on loopback: Anthropic's Messages API, or as
-//! much of OpenAI's and of Google's as Codex and Gemini CLI use.
+//! much of OpenAI's and of Google's as Codex, Copilot, OpenCode and Gemini CLI use.
 //!
 //! It exists so that the real clients can be run without an account, a key or the internet, and so that a test can
 //! say what the model answers *and* what the client must have told it. A turn that was `expecting` a needle and did

@@ -127,9 +127,9 @@ fn copilot() -> Profile {
         program: "copilot".into(),
         arguments: with_places(
             &["--output-format", "json", "--allow-all", "--no-ask-user"],
-            &[Argument::Model, Argument::Session, Argument::Literal("-p".into()), Argument::Prompt],
+            &[Argument::Model, Argument::Session],
         ),
-        prompt: PromptBy::NamedFile,
+        prompt: PromptBy::Stdin,
         dialect: Dialect::Copilot,
         environment: Vec::new(),
         max_iterations: DEFAULT_ITERATIONS,
@@ -139,7 +139,7 @@ fn copilot() -> Profile {
         model: None,
         may: "everything the client can do (`--allow-all`)".into(),
         how_to_get: "npm install -g @github/copilot".into(),
-        note: Some("going on with a session is read from its documentation, not tried".into()),
+        note: None,
     }
 }
 
@@ -147,11 +147,8 @@ fn opencode() -> Profile {
     Profile {
         name: "opencode".into(),
         program: "opencode".into(),
-        arguments: with_places(
-            &["run", "--format", "json", "--auto"],
-            &[Argument::Model, Argument::Session, Argument::Prompt],
-        ),
-        prompt: PromptBy::NamedFile,
+        arguments: with_places(&["run", "--format", "json", "--auto"], &[Argument::Model, Argument::Session]),
+        prompt: PromptBy::Stdin,
         dialect: Dialect::OpenCode,
         environment: Vec::new(),
         max_iterations: DEFAULT_ITERATIONS,

@@ -96,7 +96,7 @@ fn every_client_is_called_as_its_real_runs_showed() {
         (
             "copilot",
             "copilot",
-            &["--output-format", "json", "--allow-all", "--no-ask-user", "-p", SENTENCE],
+            &["--output-format", "json", "--allow-all", "--no-ask-user"],
             &[
                 "--output-format",
                 "json",
@@ -105,17 +105,15 @@ fn every_client_is_called_as_its_real_runs_showed() {
                 "--model",
                 "a-model",
                 "--resume=00000000-0000-4000-8000-000000000001",
-                "-p",
-                SENTENCE,
             ],
-            false,
+            true,
         ),
         (
             "opencode",
             "opencode",
-            &["run", "--format", "json", "--auto", SENTENCE],
-            &["run", "--format", "json", "--auto", "-m", "a-model", "-s", SESSION, SENTENCE],
-            false,
+            &["run", "--format", "json", "--auto"],
+            &["run", "--format", "json", "--auto", "-m", "a-model", "-s", SESSION],
+            true,
         ),
         ("amp", "amp", &["--stream-json", "-x", SENTENCE], &["--stream-json", "-x", SENTENCE], false),
         (

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::stage::Heard;
 
+mod chat;
 mod gemini;
 mod messages;
 mod responses;
@@ -17,6 +18,8 @@ pub enum Api {
     Messages,
     /// OpenAI's Responses API, for Codex.
     Responses,
+    /// OpenAI's Chat Completions API, for Copilot CLI and OpenCode.
+    Chat,
     /// Google's `generateContent`, for Gemini CLI.
     Gemini,
 }
@@ -48,13 +51,14 @@ impl Api {
         match self {
             Self::Messages => messages::route(method, path, tokens),
             Self::Responses => responses::route(method, path),
+            Self::Chat => chat::route(method, path),
             Self::Gemini => gemini::route(method, path, tokens),
         }
     }
 
     pub(super) fn model_of(self, path: &str, body: &Value) -> String {
         let named = match self {
-            Self::Messages | Self::Responses => body["model"].as_str(),
+            Self::Messages | Self::Responses | Self::Chat => body["model"].as_str(),
             Self::Gemini => gemini::model_in(path),
         };
         named.unwrap_or("scripted").to_owned()
@@ -62,7 +66,7 @@ impl Api {
 
     pub(super) fn streams(self, path: &str, body: &Value) -> bool {
         match self {
-            Self::Messages | Self::Responses => body["stream"] == true,
+            Self::Messages | Self::Responses | Self::Chat => body["stream"] == true,
             Self::Gemini => gemini::streams(path),
         }
     }
@@ -71,6 +75,7 @@ impl Api {
         match self {
             Self::Messages => messages::heard(body),
             Self::Responses => responses::heard(body),
+            Self::Chat => chat::heard(body),
             Self::Gemini => gemini::heard(body),
         }
     }
@@ -79,6 +84,7 @@ impl Api {
         match self {
             Self::Messages => messages::whole(message),
             Self::Responses => responses::whole(message),
+            Self::Chat => chat::whole(message),
             Self::Gemini => gemini::whole(message),
         }
     }
@@ -88,14 +94,20 @@ impl Api {
         match self {
             Self::Messages => messages::events(message),
             Self::Responses => responses::events(message),
+            Self::Chat => chat::events(message),
             Self::Gemini => vec![gemini::whole(message)],
         }
+    }
+
+    /// What follows the last event, where that is no event.
+    pub(super) fn end_of_stream(self) -> Option<&'static str> {
+        (self == Self::Chat).then_some(chat::END_OF_STREAM)
     }
 
     pub(super) fn error(self, status: u16, kind: &str, message: &str) -> Value {
         match self {
             Self::Messages => messages::error(kind, message),
-            Self::Responses => responses::error(kind, message),
+            Self::Responses | Self::Chat => responses::error(kind, message),
             Self::Gemini => gemini::error(status, kind, message),
         }
     }

@@ -141,7 +141,10 @@ fn sse_reply(mut stream: &TcpStream, api: Api, message: &Message) -> io::Result<
         let name = event["type"].as_str().map_or_else(String::new, |name| format!("event: {name}\n"));
         stream.write_all(format!("{name}data: {event}\n\n").as_bytes())?;
     }
-    Ok(())
+    match api.end_of_stream() {
+        Some(end) => stream.write_all(format!("data: {end}\n\n").as_bytes()),
+        None => Ok(()),
+    }
 }
 
 fn head(status: u16, content_type: &str, more: &str) -> String {

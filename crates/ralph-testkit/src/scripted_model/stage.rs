@@ -263,6 +263,15 @@ mod tests {
                 {"type": "function_call_output", "call_id": "c", "output": "result"},
             ],
         }));
+        let chat = Api::Chat.heard(&json!({
+            "tools": [{"type": "function", "function": {"name": "bash"}}],
+            "messages": [
+                {"role": "system", "content": "rules"},
+                {"role": "user", "content": [{"type": "text", "text": "first"}]},
+                {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "function": {"name": "bash"}}]},
+                {"role": "tool", "tool_call_id": "c", "content": "result"},
+            ],
+        }));
         let gemini = Api::Gemini.heard(&json!({
             "systemInstruction": {"parts": [{"text": "rules"}]},
             "tools": [{"functionDeclarations": [{"name": "write_file"}]}],
@@ -272,7 +281,7 @@ mod tests {
                 {"role": "user", "parts": [{"functionResponse": {"response": {"output": "result"}}}]},
             ],
         }));
-        for heard in [responses, gemini] {
+        for heard in [responses, chat, gemini] {
             assert_eq!(heard.users, ["first", "result"]);
             assert_eq!(heard.last_user, "result");
             assert_eq!(heard.system, "rules");

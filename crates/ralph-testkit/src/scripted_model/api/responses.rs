@@ -39,7 +39,7 @@ fn item(item: &Value) -> Item {
 }
 
 /// A string, or a list of parts that have a text each.
-fn text_of(content: &Value) -> String {
+pub(super) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().map(|part| text_of(&part["text"])).collect::<Vec<_>>().join("\n"),

@@ -1,11 +1,9 @@
-//! The profiles of the driver against the real clients: the command line that the driver would run, the real program, a
-//! scripted model, and the stream read as the driver reads it. A flag that a client does not have, a prompt that does not
-//! arrive or a row of the stream that we misread shows here, before any loop is run.
+//! A project, a home and a client in it, run by the command line that the driver would run; and what must be so for every
+//! client.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::SystemTime;
 
 use ralph_core::agent_profile::{CommandLine, Context, RunWish, Value, command_line, find};
 use ralph_core::gate::{DEFAULT_TIMEOUT, Gate, Order};
@@ -18,7 +16,7 @@ use tempfile::TempDir;
 fn long_prompt() -> String {
     format!(
         "PROMPT-CANARY \"quoted\" `ticked` $HOME 'single' \\ é 漢\n{}\nPROMPT-END\n",
-        "line\n".repeat(60_000)
+        "line\n".repeat(40_000)
     )
 }
 
@@ -124,7 +122,13 @@ fn went_well(ran: &Ran) {
 }
 
 /// Writes a file, runs the gate, says that it is done; what was asked for arrived whole and what came of it is read.
-fn works_as_its_profile_says(client: AgentClient, write: &str, shell: &str) {
+/// `tokens` are what three answers come to, as input and output; not every client tells.
+pub(crate) fn works_as_its_profile_says(
+    client: AgentClient,
+    write: &str,
+    shell: &str,
+    tokens: Option<(u64, u64)>,
+) {
     let scene = Scene::new(client);
     fs::write(scene.path("project/check.sh"), "echo GATE-CANARY\n").unwrap();
     let file = scene.path("project/made by the agent.txt");
@@ -149,32 +153,14 @@ fn works_as_its_profile_says(client: AgentClient, write: &str, shell: &str) {
     expected.sort_unstable();
     assert_eq!(tools, expected, "{}", ran.text);
     assert_eq!(summary.denials, [], "{}", ran.text);
-    assert_eq!((summary.tokens.input, summary.tokens.output), (300, 60), "{}", ran.text);
+    assert_eq!((summary.tokens.input, summary.tokens.output), tokens.unwrap_or_default(), "{}", ran.text);
     assert!(summary.session.is_some(), "{}", ran.text);
     assert!(summary.last_words.ends_with("All done."), "{:?}", summary.last_words);
     assert_eq!(summary.result.as_ref().unwrap().text, "All done.");
 }
 
-#[test]
-fn claude_works_as_its_profile_says() {
-    let Some(client) = AgentClient::claude_for_test("claude_works_as_its_profile_says") else { return };
-    works_as_its_profile_says(client, "Write", "Bash");
-}
-
-#[test]
-fn codex_works_as_its_profile_says() {
-    let Some(client) = AgentClient::codex_for_test("codex_works_as_its_profile_says") else { return };
-    works_as_its_profile_says(client, "edit", "shell");
-}
-
-#[test]
-fn gemini_works_as_its_profile_says() {
-    let Some(client) = AgentClient::gemini_for_test("gemini_works_as_its_profile_says") else { return };
-    works_as_its_profile_says(client, "write_file", "run_shell_command");
-}
-
 /// The session that the first run names is gone on with: the model hears the first prompt again, and the second.
-fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
+pub(crate) fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
     let scene = Scene::new(client);
     let line = scene.command_line("FIRST-PROMPT", Context::Fresh, None);
     let first = scene.play(&line, vec![Turn::say("First answer.").expecting("FIRST-PROMPT")]);
@@ -196,26 +182,13 @@ fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
     assert!(!third.served.requests[0].body.to_string().contains("FIRST-PROMPT"), "a fresh run remembers");
 }
 
-#[test]
-fn claude_goes_on_with_its_session() {
-    let Some(client) = AgentClient::claude_for_test("claude_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "claude-haiku-4-5");
-}
-
-#[test]
-fn codex_goes_on_with_its_session() {
-    let Some(client) = AgentClient::codex_for_test("codex_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "another-model");
-}
-
-#[test]
-fn gemini_goes_on_with_its_session() {
-    let Some(client) = AgentClient::gemini_for_test("gemini_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "gemini-2.5-pro");
-}
-
 /// The service refuses it. It is a limit, nobody's fault, and its end is known where the service states one.
-fn is_refused(client: AgentClient, refusal: &Turn, more: &[(&str, &str)], status: Option<u16>) -> Limit {
+pub(crate) fn is_refused(
+    client: AgentClient,
+    refusal: &Turn,
+    more: &[(&str, &str)],
+    status: Option<u16>,
+) -> Limit {
     let scene = Scene::new(client);
     let line = scene.command_line("do it", Context::Fresh, None);
     let model = scene.client.model(Script::new().then_repeat(refusal.clone())).unwrap();
@@ -225,58 +198,4 @@ fn is_refused(client: AgentClient, refusal: &Turn, more: &[(&str, &str)], status
     let result = ran.summary.result.as_ref().unwrap_or_else(|| panic!("no result:\n{}", ran.text));
     assert_eq!((result.ok, result.status), (false, status), "{}", ran.text);
     ran.summary.limit.unwrap_or_else(|| panic!("no limit:\n{}", ran.text))
-}
-
-fn seconds_from_now(limit: &Limit) -> Option<i64> {
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    limit.until.map(|until| until.as_second() - i64::try_from(now).unwrap())
-}
-
-#[test]
-fn a_subscription_of_claude_says_when_it_can_be_used_again() {
-    let name = "a_subscription_of_claude_says_when_it_can_be_used_again";
-    let Some(client) = AgentClient::claude_for_test(name) else { return };
-    let reset = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 3600;
-    let refusal = Turn::api_error(429, "rate_limit_error", "This request would exceed your rate limit.")
-        .header("anthropic-ratelimit-unified-status", "rejected")
-        .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
-        .header("anthropic-ratelimit-unified-reset", reset.to_string());
-    let subscription = [("ANTHROPIC_API_KEY", ""), ("CLAUDE_CODE_OAUTH_TOKEN", "dummy")];
-    let limit = is_refused(client, &refusal, &subscription, Some(429));
-    let until = limit.until.expect("a stated end");
-    assert_eq!(Ok(until.as_second()), i64::try_from(reset));
-}
-
-#[test]
-fn an_overload_of_claude_is_a_limit() {
-    let Some(client) = AgentClient::claude_for_test("an_overload_of_claude_is_a_limit") else { return };
-    let refusal = Turn::api_error(529, "overloaded_error", "Overloaded");
-    let limit = is_refused(client, &refusal, &[("CLAUDE_CODE_MAX_RETRIES", "1")], Some(529));
-    assert_eq!(limit.until, None);
-}
-
-#[test]
-fn what_refuses_codex_is_a_limit() {
-    let Some(client) = AgentClient::codex_for_test("what_refuses_codex_is_a_limit") else { return };
-    for (status, kind, told) in [
-        (429, "usage_limit_reached", None),
-        (429, "rate_limit_exceeded", Some(429)),
-        (503, "server_is_overloaded", None),
-        (503, "of some other kind", Some(503)),
-    ] {
-        let refusal = Turn::api_error(status, kind, "Not now.");
-        assert_eq!(is_refused(client.clone(), &refusal, &[], told).until, None);
-    }
-}
-
-/// Only one that is far away: the client itself waits for a near one, and for an overload four minutes.
-#[test]
-fn a_quota_of_gemini_is_a_limit_with_its_end() {
-    let Some(client) = AgentClient::gemini_for_test("a_quota_of_gemini_is_a_limit_with_its_end") else {
-        return;
-    };
-    let refusal = Turn::api_error(429, "RESOURCE_EXHAUSTED", "Quota exceeded. Please retry in 3600s.");
-    let limit = is_refused(client, &refusal, &[], Some(429));
-    let seconds = seconds_from_now(&limit).expect("a stated end");
-    assert!((3500..=3600).contains(&seconds), "{limit:?}");
 }
