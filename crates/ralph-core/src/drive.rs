@@ -33,6 +33,9 @@ pub struct Wishes {
     pub longest_run: Duration,
     /// How long it may neither print a byte nor change a file.
     pub longest_silence: Duration,
+    /// What a gate may take that has no time of its own, where it was said for this loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_timeout: Option<Duration>,
 }
 
 /// What the agent knows of the iterations before.
@@ -122,6 +125,8 @@ impl Drive {
                 self.rethinks = true;
             }
             Event::Owned { owner } => self.owner = Some(owner.clone()),
+            // A person has looked at it.
+            Event::Resumed { .. } => self.failed_runs = 0,
             Event::Judged(_) | Event::CannotTell { .. } => {
                 self.open = None;
                 self.rethinks = false;
@@ -203,8 +208,8 @@ pub fn next(state: &State, now: Timestamp) -> Next {
         return Next::Nothing;
     }
     let ends = clock_ends(state);
-    if ends.is_some_and(|ends| ends <= now) {
-        // Its time is over: what is there is judged a last time.
+    if ends.is_some_and(|ends| ends <= now) || is_used_up(state) {
+        // Its time or its money is over: what is there is judged a last time.
         let iteration = drive.open.as_ref().map_or(drive.iterations, |open| open.number);
         return Next::Judge { iteration };
     }
@@ -235,6 +240,11 @@ pub fn clock_ends(state: &State) -> Option<Timestamp> {
     let after = state.limits.as_ref()?.clock.value?.as_secs();
     let seconds = i64::try_from(after.saturating_add(state.rested).saturating_add(1)).ok()?;
     state.started_at?.checked_add(SignedDuration::from_secs(seconds)).ok()
+}
+
+/// Whether it has cost what it may. A run that ends without being judged costs, too.
+fn is_used_up(state: &State) -> bool {
+    state.limits.as_ref().and_then(|limits| limits.cost.value).is_some_and(|most| state.drive.cost >= most)
 }
 
 /// What is added to the stated end of a usage limit: clocks differ.

@@ -123,6 +123,7 @@ pub struct RunResult {
     pub ok: bool,
     /// Why it ended, in the client's own word for it.
     pub reason: Option<String>,
+    /// The agent's last message, or what went wrong.
     pub text: String,
     pub cost_usd: Option<Micros>,
     pub tokens: Tokens,
@@ -210,8 +211,9 @@ impl Out<'_> {
         shown::one_line(text, self.secrets)
     }
 
-    fn paragraph(&self, text: &str) -> String {
-        shown::paragraph(text, self.secrets)
+    /// What is looked at as the agent's last message.
+    fn message(&self, text: &str) -> String {
+        shown::message(text, self.secrets)
     }
 }
 

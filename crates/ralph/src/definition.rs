@@ -123,6 +123,11 @@ impl From<SettingsError> for Trouble {
 }
 
 impl InForce {
+    /// Whether there is anything to judge by, were it only a definition that nobody can read.
+    pub(crate) fn has_gates(&self) -> bool {
+        self.config.enabled && (self.broken.is_some() || !self.config.gates.is_empty())
+    }
+
     /// Where nobody accepted anything: there is no gate.
     pub(crate) fn nothing() -> Self {
         let config = Config::default();

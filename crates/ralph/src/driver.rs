@@ -57,6 +57,7 @@ use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{Findable, Watch};
 use crate::home::{Home, RepoHome};
+use crate::proc::Stop;
 use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::tree::Tree;
@@ -137,10 +138,27 @@ pub(crate) fn take_over(
     Ok(())
 }
 
+/// The gates that a loop began with hold to its end, whatever becomes of their file.
+pub(crate) fn in_force(home: &Home, repo: &Repo, settings: &Settings, state: &State) -> io::Result<InForce> {
+    let trust = Trust::load(home)?;
+    let found = Found::look_for(home, &trust, repo, (None, Some(state)), &settings.defaults())?;
+    Ok(match found {
+        // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
+        Found::InForce(in_force) if !in_force.config.gates.is_empty() => {
+            InForce { broken: None, ..*in_force }
+        }
+        Found::InForce(in_force) => *in_force,
+        Found::Nothing | Found::Untrusted(_) | Found::Revoked => InForce::revoked(
+            state.layout.unwrap_or(Layout::Native),
+            state.definition.clone().unwrap_or_else(|| Digest::of("")),
+        ),
+    })
+}
+
 /// Keeps the tree of a loop that is over, which its driver was killed too early to keep.
 pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
     if let (Some(number), Some(wishes)) = (state.drive.not_kept(), &state.drive.wishes) {
-        let mut keeper = Keeper::new(repo, repo_home, id, wishes);
+        let mut keeper = Keeper::new(repo, repo_home, id, wishes, &Stop::new());
         keeper.finish(number);
         keeper.settle(&mut news::Nobody);
     }
@@ -249,6 +267,9 @@ impl Drive<'_> {
         // The beginning: once a run is known to have begun, nobody takes it in any more.
         self.driver.keeper.taken_in();
         self.driver.keeper.go_on();
+        if self.driver.signals.stop.asked() {
+            return Ok(ledger::state(&self.driver.dir())?);
+        }
         if state.drive.open.is_none() {
             let fresh = *context == Context::Fresh;
             self.driver.append(vec![Event::IterationBegan { iteration, fresh }])?;
@@ -329,7 +350,11 @@ impl Drive<'_> {
     }
 
     fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
-        let in_force = self.in_force(state)?;
+        let driver = &self.driver;
+        let in_force = in_force(driver.home, driver.repo, driver.settings, state)?;
+        if !in_force.has_gates() {
+            return Ok(driver.append(vec![Event::Paused { why: PauseCause::NoGates }])?);
+        }
         let judged = self.judge_by(state, &in_force);
         let outcome = match judged {
             Ok(outcome) => outcome,
@@ -344,11 +369,14 @@ impl Drive<'_> {
         if changed_strategy {
             self.driver.follow.hear(&News::StrategyChanged);
         }
-        if let Decision::Hold { .. } = outcome.decision {
-            match self.why_to_pause(&state) {
+        match outcome.decision {
+            Decision::Hold { .. } => match self.why_to_pause(&state) {
                 Some(why) => state = self.driver.append(vec![Event::Paused { why }])?,
                 None => self.back_off(&state),
-            }
+            },
+            // It is over, or somebody has paused it meanwhile: the state says so.
+            Decision::LetGo { .. } | Decision::Ignore(_) => {}
+            Decision::Gather | Decision::Wait { .. } => unreachable!("a driver's gates were looked at"),
         }
         if let Some(Evidence::Gates(seen)) = outcome.facts.evidence {
             self.last = Some(Last { before: outcome.before, seen, standing: outcome.facts.standing });
@@ -415,25 +443,6 @@ impl Drive<'_> {
     /// What the agent has to promise.
     fn promise(&self) -> Option<Promise> {
         self.driver.plan.goal.promise.as_deref().and_then(Promise::new)
-    }
-
-    /// The gates that the loop began with hold to its end, whatever becomes of their file.
-    fn in_force(&self, state: &State) -> Result<InForce, DriveError> {
-        let driver = &self.driver;
-        let trust = Trust::load(driver.home)?;
-        let defaults = driver.settings.defaults();
-        let found = Found::look_for(driver.home, &trust, driver.repo, (None, Some(state)), &defaults)?;
-        Ok(match found {
-            // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
-            Found::InForce(in_force) if !in_force.config.gates.is_empty() => {
-                InForce { broken: None, ..*in_force }
-            }
-            Found::InForce(in_force) => *in_force,
-            Found::Nothing | Found::Untrusted(_) | Found::Revoked => InForce::revoked(
-                state.layout.unwrap_or(Layout::Native),
-                state.definition.clone().unwrap_or_else(|| Digest::of("")),
-            ),
-        })
     }
 
     /// We were told to end: the agent and the gates are gone, and the loop waits for a person.

@@ -34,9 +34,6 @@ use crate::state_file::Export;
 use crate::tree::{GitUse, IgnoreRules, Tree, TreeReader};
 use crate::{clock, proc, receipts, reports};
 
-/// How long we wait for whoever is changing the same repo's state. It takes them moments.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {
     pub(crate) repo: &'a Repo,
@@ -85,8 +82,6 @@ pub(crate) enum EngineError {
     Ledger(#[from] LedgerError),
     #[error("the state cannot be written: {0}")]
     Io(#[from] io::Error),
-    #[error("another ralph has held {} for {} seconds", .0.display(), PATIENCE.as_secs())]
-    Locked(PathBuf),
     #[error("interrupted by signal {0}")]
     Interrupted(i32),
     #[error("a person freed the session while its gates ran")]
@@ -158,9 +153,8 @@ impl Case<'_> {
     pub(crate) fn checks(&self) -> Checks {
         let config = &self.in_force.config;
         let asks = |check: Check| self.preset.done_when.contains(&check);
-        let has_gates = self.in_force.broken.is_some() || !config.gates.is_empty();
         match () {
-            () if config.enabled && has_gates => Checks::Gates,
+            () if self.in_force.has_gates() => Checks::Gates,
             () if asks(Check::Promise) || asks(Check::TaskList) => Checks::Claims,
             () if config.enabled && asks(Check::MarkersWithoutGates) && !self.markers.is_empty() => {
                 Checks::Markers
@@ -319,8 +313,7 @@ impl Case<'_> {
     }
 
     fn lock(&self) -> Result<Lock, EngineError> {
-        let path = self.home.lock_file();
-        Lock::take(&path, PATIENCE)?.ok_or(EngineError::Locked(path))
+        Ok(self.home.lock_state()?)
     }
 
     fn export(&self) -> Export<'_> {

@@ -21,7 +21,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ralph_core::id::SessionId;
 
@@ -63,13 +63,13 @@ pub(crate) fn is_set(name: &str) -> bool {
     read(name).is_some()
 }
 
-/// Whether a program of that name, or at that path, can be run.
-pub(crate) fn is_program(name: &str) -> bool {
+/// Whether a program of that name, or at that path as seen from `folder`, can be run.
+pub(crate) fn is_program(name: &str, folder: &Path) -> bool {
     let is_there = |path: PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     if name.contains('/') {
-        return is_there(PathBuf::from(name));
+        return is_there(folder.join(name));
     }
     std::env::split_paths(&path()).any(|dir| is_there(dir.join(name)))
 }

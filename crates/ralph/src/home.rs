@@ -2,7 +2,7 @@
 //! leash.
 //!
 //! ```text
-//! trust.json                     what was accepted, when, by whom
+//! trust.json                     what was accepted, when, by whom; trust.lock while that changes
 //! definitions/SHA256             the accepted texts themselves
 //! notices/SESSION.json           what a session has yet to be told
 //! sessions/SESSION.loop.json     which loop a session carries
@@ -20,14 +20,17 @@
 //! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked
 //! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
 //! repos/REPO/receipts/KEY        where in which ledger the receipt stands
-//! repos/REPO/loops/LOOP/         ledger.jsonl, state.json, logs/, ignore-rules
+//! repos/REPO/loops/LOOP/         ledger.jsonl, state.json, logs/, ignore-rules; of a driven loop also prompt.md and
+//!                                checkpoint-index-N, what git has taken in for the checkpoint of iteration N
 //! ```
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_core::id::{Digest, LoopId, SessionId};
 
+use crate::files::Lock;
 use crate::{env, files};
 
 #[derive(Clone, Debug)]
@@ -93,27 +96,47 @@ impl Home {
     }
 
     pub(crate) fn repo(&self, id: &str) -> RepoHome {
-        RepoHome { dir: self.root.join("repos").join(id) }
+        RepoHome { dir: self.root.join("repos").join(id), patience: MOMENTS }
     }
 }
+
+/// How long whoever has to answer waits for somebody else who is changing the same repo's state. It takes them moments.
+const MOMENTS: Duration = Duration::from_secs(2);
+/// The same for whoever works through the night: a disk can be busy for long, and somebody may be stopped in the middle.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 /// What is remembered of one repo.
 #[derive(Clone, Debug)]
 pub(crate) struct RepoHome {
     dir: PathBuf,
+    patience: Duration,
 }
 
 impl RepoHome {
+    /// For whoever has nobody waiting for an answer.
+    pub(crate) fn patient(self) -> Self {
+        Self { patience: A_MINUTE, ..self }
+    }
+
+    /// The right to change what is remembered of this repo. An error of its own kind, `WouldBlock`: somebody else has had it
+    /// all the time.
+    pub(crate) fn lock_state(&self) -> io::Result<Lock> {
+        let path = self.dir.join("lock");
+        Lock::take(&path, self.patience)?.ok_or_else(|| {
+            let (path, seconds) = (path.display(), self.patience.as_secs());
+            io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("another ralph has held {path} for {seconds} seconds"),
+            )
+        })
+    }
+
     pub(crate) fn create(&self) -> io::Result<()> {
         files::private_dir(&self.dir)
     }
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
-    }
-
-    pub(crate) fn lock_file(&self) -> PathBuf {
-        self.dir.join("lock")
     }
 
     pub(crate) fn gates_lock_file(&self) -> PathBuf {

@@ -65,9 +65,14 @@ impl<'lock> Ledger<'lock> {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
         let read = Reading::of(&text);
-        if let Some(Damage { what: Wrong::Line(source @ LineError::Newer(_)), .. }) = read.damage {
-            return Err(LedgerError::Newer { path, source });
-        }
+        let read = match read {
+            Reading { damage: Some(Damage { what: Wrong::Line(source), .. }), .. }
+                if source.is_of_a_newer_ralph() =>
+            {
+                return Err(LedgerError::Newer { path, source });
+            }
+            other => other,
+        };
         let mut ledger = Self {
             dir: dir.to_owned(),
             file,
@@ -281,6 +286,8 @@ pub(crate) fn read_line_at(dir: &Path, offset: u64) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
+    use ralph_core::id::Digest;
+
     use super::*;
     use ralph_core::ledger::event::ResetCause;
     use std::fs;
@@ -381,14 +388,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         write(dir.path(), 0..1);
         let path = dir.path().join("loop").join(LEDGER);
-        let mut text = fs::read_to_string(&path).expect("the ledger");
-        text.push_str("{\"v\":99,\"event\":\"from the future\"}\n");
-        fs::write(&path, &text).expect("write");
-        let lock =
-            Lock::take(&dir.path().join("lock"), Duration::ZERO).expect("a file").expect("nobody else");
-        let opened = Ledger::open(&dir.path().join("loop"), &lock, Timestamp::UNIX_EPOCH);
-        assert!(matches!(opened, Err(LedgerError::Newer { .. })));
-        assert_eq!(fs::read_to_string(&path).expect("the ledger"), text);
+        let known = fs::read_to_string(&path).expect("the ledger");
+        let content = r#"{"v":1,"seq":2,"prev":"","event":{"event":"from_the_future"}"#;
+        let new_event = format!("{content},\"hash\":\"{}\"}}\n", Digest::of(content));
+        for line in ["{\"v\":99,\"event\":\"from the future\"}\n", &new_event] {
+            let text = format!("{known}{line}");
+            fs::write(&path, &text).expect("write");
+            let lock =
+                Lock::take(&dir.path().join("lock"), Duration::ZERO).expect("a file").expect("nobody else");
+            let opened = Ledger::open(&dir.path().join("loop"), &lock, Timestamp::UNIX_EPOCH);
+            assert!(matches!(opened, Err(LedgerError::Newer { .. })), "{opened:?}");
+            assert_eq!(fs::read_to_string(&path).expect("the ledger"), text);
+        }
     }
 
     #[test]

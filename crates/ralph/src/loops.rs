@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ralph_core::feedback::Notice;
 use ralph_core::id::{LoopId, SessionId};
@@ -20,9 +19,6 @@ use crate::loop_file::{OnDisk, Seen};
 use crate::repo::Repo;
 use crate::sessions::{self, Binding};
 use crate::{clock, env, language, proc, reports, session_notices};
-
-/// How long we wait for whoever is changing the same repo's state. It takes them moments.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One session loop.
 #[derive(Clone, Debug)]
@@ -285,7 +281,7 @@ impl SessionLoop {
     }
 
     fn lock(&self) -> io::Result<Lock> {
-        take_lock(&self.repo_home)
+        self.repo_home.lock_state()
     }
 
     fn ledger<'lock>(&self, lock: &'lock Lock) -> io::Result<Ledger<'lock>> {
@@ -300,7 +296,7 @@ pub(crate) fn append(
     follows: impl FnOnce(&State) -> Vec<Event>,
 ) -> io::Result<(State, bool)> {
     repo_home.create()?;
-    let lock = take_lock(repo_home)?;
+    let lock = repo_home.lock_state()?;
     let now = clock::now();
     let mut ledger = Ledger::open(dir, &lock, now).map_err(io::Error::other)?;
     let events = follows(ledger.state());
@@ -313,16 +309,11 @@ pub(crate) fn append(
 
 /// Writes events that more will follow soon, and the snapshot with those.
 pub(crate) fn note(repo_home: &RepoHome, dir: &std::path::Path, events: &[Event]) -> io::Result<State> {
-    let lock = take_lock(repo_home)?;
+    let lock = repo_home.lock_state()?;
     let now = clock::now();
     let mut ledger = Ledger::open(dir, &lock, now).map_err(io::Error::other)?;
     ledger.append(now, events).map_err(io::Error::other)?;
     Ok(ledger.state().clone())
-}
-
-fn take_lock(repo_home: &RepoHome) -> io::Result<Lock> {
-    let busy = || io::Error::new(io::ErrorKind::WouldBlock, "another ralph is changing this repo's state");
-    Lock::take(&repo_home.lock_file(), PATIENCE)?.ok_or_else(busy)
 }
 
 /// The session that calls us, with the process of its client.

@@ -12,6 +12,7 @@ fn driven(memory: Memory, events: &[Event]) -> State {
         checkpoints: true,
         longest_run: Duration::from_secs(3600),
         longest_silence: Duration::from_secs(900),
+        gate_timeout: None,
     };
     let subject = Some(crate::ledger::event::Subject::Driver);
     let mut state = State { status: Status::Running, subject, ..State::default() };
@@ -140,6 +141,39 @@ fn a_usage_limit_is_waited_for_as_stated_else_twice_as_long_each_time() {
     for (until, waits, expected) in table {
         assert_eq!(waits_until(&limit(until), waits, at(0)), expected, "{until:?} after {waits}");
     }
+}
+
+#[test]
+fn what_has_cost_as_much_as_it_may_is_judged_whoever_ended_the_run() {
+    let costs = |dollars: f64, how: AgentEnd| {
+        let cost = Micros::from_dollars(dollars);
+        Event::AgentEnded { iteration: 1, run: AgentRun { cost, ..AgentRun::new(how, Duration::ZERO) } }
+    };
+    let waits = || Event::WaitsUntil { until: at(-1), why: "rate limit".into() };
+    let table = [
+        ("less", vec![began(1), costs(4.9, out_of_usage()), waits()], run(1)),
+        ("refused", vec![began(1), costs(5.0, out_of_usage()), waits()], Next::Judge { iteration: 0 }),
+        ("interrupted", vec![began(1), costs(7.0, AgentEnd::Interrupted)], Next::Judge { iteration: 1 }),
+        ("judged", vec![began(1), costs(7.0, AgentEnd::Finished), judged(1)], Next::Judge { iteration: 1 }),
+    ];
+    for (what, events, expected) in table {
+        let mut state = driven(Memory::Fresh, &events);
+        let clocks = crate::layout::Clocks { clock: None, stale_after: None };
+        let mut limits = crate::budget::Limits::new(&crate::preset::DRIVE, clocks);
+        limits.cost = crate::budget::Sourced::default(Micros::from_dollars(5.0));
+        state.limits = Some(limits);
+        assert_eq!(next(&state, at(0)), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_person_who_goes_on_forgives_the_failed_runs() {
+    let failed = || ended(1, AgentEnd::Failed { why: "no network".into() });
+    let mut state = driven(Memory::Fresh, &[failed(), failed(), failed()]);
+    assert_eq!(state.drive.failed_runs, 3);
+    state.apply(at(0), &Event::Resumed { renewed: false });
+    state.apply(at(0), &failed());
+    assert_eq!(state.drive.failed_runs, 1);
 }
 
 #[test]

@@ -333,6 +333,8 @@ pub enum PauseCause {
     NotSignedIn {
         why: String,
     },
+    /// No gate is accepted here any more: a person took them back.
+    NoGates,
 }
 
 impl PauseCause {

@@ -42,10 +42,20 @@ pub enum LineError {
     NotALine(String),
     #[error("written by a newer ralph (form {0}; this one knows {VERSION})")]
     Newer(u32),
+    /// Its hash fits, so it was written whole: by somebody who knows more events than we do.
+    #[error("written by a newer ralph ({0})")]
+    NewEvent(String),
     #[error("its hash does not fit its content")]
     Altered,
     #[error("it does not carry on from the line before it")]
     Chain,
+}
+
+impl LineError {
+    /// Whether another ralph can read it: nothing is damaged then, and nothing may be changed.
+    pub fn is_of_a_newer_ralph(&self) -> bool {
+        matches!(self, Self::Newer(_) | Self::NewEvent(_))
+    }
 }
 
 #[derive(Serialize)]
@@ -69,6 +79,11 @@ struct Read {
 #[derive(Deserialize)]
 struct VersionOnly {
     v: u32,
+}
+
+#[derive(Deserialize)]
+struct HashOnly {
+    hash: Digest,
 }
 
 /// The text of the next line after `head`, with its line end, and the new head.
@@ -102,8 +117,12 @@ pub fn read_alone(text: &str) -> Result<(Line, Digest), LineError> {
     let Some((content, _)) = text.rsplit_once(HASH_FIELD) else {
         return Err(LineError::NotALine("it has no hash".into()));
     };
-    let read: Read = serde_json::from_str(text).map_err(not_a_line)?;
-    if Digest::of(content) != read.hash {
+    let fits = |hash: &Digest| Digest::of(content) == *hash;
+    let read: Read = serde_json::from_str(text).map_err(|error| match serde_json::from_str(text) {
+        Ok(HashOnly { hash }) if fits(&hash) => LineError::NewEvent(error.to_string()),
+        _ => not_a_line(error),
+    })?;
+    if !fits(&read.hash) {
         return Err(LineError::Altered);
     }
     Ok((Line { seq: read.seq, at: read.at, event: read.event, hash: read.hash }, read.prev))
@@ -140,6 +159,22 @@ mod tests {
     fn a_line_from_a_newer_ralph_is_told_apart_from_a_damaged_one() {
         assert_eq!(read_alone(r#"{"v":99,"something":"new"}"#).map(drop), Err(LineError::Newer(99)));
         assert!(matches!(read_alone("{\"v\":1"), Err(LineError::NotALine(_))));
+    }
+
+    #[test]
+    fn an_event_that_only_a_newer_ralph_knows_is_told_apart_from_a_damaged_one() {
+        let event = Event::Reset { why: ResetCause::Command };
+        let (text, _) = write(&Head::origin(), Timestamp::UNIX_EPOCH, &event);
+        let unknown = text.replace("\"reset\"", "\"dreamt\"");
+        assert!(
+            matches!(read_alone(&unknown), Err(LineError::NotALine(_))),
+            "its hash does not fit any more"
+        );
+        let (content, _) = unknown.rsplit_once(HASH_FIELD).expect("a line of ours");
+        let whole = format!("{content}{HASH_FIELD}{}\"}}\n", Digest::of(content));
+        let error = read_alone(&whole).expect_err("nobody knows it");
+        assert!(matches!(&error, LineError::NewEvent(why) if why.contains("dreamt")), "{error:?}");
+        assert!(error.is_of_a_newer_ralph());
     }
 
     #[test]

@@ -84,6 +84,9 @@ impl LoopReport {
             PauseCause::NotSignedIn { .. } => {
                 vec![Phrase::new("Sign in with the agent's own client, or give it its key."), go_on()]
             }
+            PauseCause::NoGates => {
+                vec![Phrase::new("Look at the gates and accept them: ").code("ralph trust"), go_on()]
+            }
             PauseCause::Errors => vec![Phrase::new("Mend what stands under Errors."), go_on()],
             PauseCause::Limit { .. } => vec![self.resume("Grant as much once more and go on: ")],
             PauseCause::Word

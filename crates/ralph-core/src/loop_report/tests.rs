@@ -32,6 +32,7 @@ impl Story {
             checkpoints: true,
             longest_run: Duration::from_secs(1800),
             longest_silence: Duration::from_secs(300),
+            gate_timeout: None,
         };
         let began = Event::Began {
             subject,

@@ -266,7 +266,7 @@ impl Reader {
         let result = RunResult {
             ok: !is_error,
             reason: reason.map(|reason| out.name(reason)),
-            text: out.paragraph(text),
+            text: out.message(text),
             cost_usd: self.cost(row),
             tokens: tokens(row),
             turns: row.num_turns.small(),

@@ -74,7 +74,7 @@ impl Reader {
     fn item(&mut self, item: &Item, begins: bool, out: &mut Out<'_>) -> Line {
         match item.r#type.as_str() {
             "agent_message" if !begins => {
-                self.last_said = out.paragraph(item.text.as_str());
+                self.last_said = out.message(item.text.as_str());
                 out.said(item.text.as_str());
             }
             "command_execution" => {
@@ -146,7 +146,7 @@ impl Reader {
         out.put(AgentEvent::Result(RunResult {
             ok: false,
             reason: Some(kind.map_or_else(|| "turn_failed".to_owned(), |kind| out.name(kind))),
-            text: out.paragraph(message),
+            text: out.message(message),
             status,
             ..RunResult::default()
         }));

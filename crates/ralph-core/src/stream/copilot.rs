@@ -70,7 +70,7 @@ struct Failure {
 impl Reader {
     fn message(&mut self, data: &Data, out: &mut Out<'_>) {
         if data.content.filled().is_some() && data.parent_tool_call_id.0.is_none() {
-            self.last_said = out.paragraph(data.content.as_str());
+            self.last_said = out.message(data.content.as_str());
             out.said(data.content.as_str());
         }
         for request in &data.tool_requests.0 {
@@ -85,8 +85,7 @@ impl Reader {
         if matches!(kind, "quota" | "rate_limit") || status.is_some_and(is_limit) {
             out.limit_reached(None, data.message.as_str());
         }
-        self.error =
-            Some(Failure { kind: out.name(kind), text: out.paragraph(data.message.as_str()), status });
+        self.error = Some(Failure { kind: out.name(kind), text: out.message(data.message.as_str()), status });
     }
 
     fn result(&mut self, row: &Row, out: &mut Out<'_>) {

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::loose::{Flag, Number, Object, Text, object};
-use super::shown::MOST_SAID;
+use super::shown::MOST_MESSAGE;
 use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
 use crate::id::SessionId;
 
@@ -69,9 +69,12 @@ struct Failure {
     code: Number,
 }
 
+/// Bytes of a message that is still being said.
+const MOST_KEPT: usize = 4 * MOST_MESSAGE;
+
 #[derive(Default)]
 pub(super) struct Reader {
-    /// The beginning of what the agent is saying.
+    /// What the agent is saying, or the end of it.
     saying: String,
     last_said: String,
 }
@@ -81,11 +84,13 @@ impl Reader {
         if !row.delta.0 {
             self.finish_saying(out);
         }
-        // More than is shown is not kept.
-        let room = (4 * MOST_SAID).saturating_sub(self.saying.len());
-        let content = row.content.as_str();
-        let end = (0..=room.min(content.len())).rev().find(|at| content.is_char_boundary(*at)).unwrap_or(0);
-        self.saying.push_str(&content[..end]);
+        self.saying.push_str(row.content.as_str());
+        // More than is looked at is not kept. By halves: a message that never ends comes a few letters at a time.
+        if self.saying.len() > 2 * MOST_KEPT {
+            let from = self.saying.len() - MOST_KEPT;
+            let start = (from..).find(|at| self.saying.is_char_boundary(*at)).unwrap_or(from);
+            self.saying.drain(..start);
+        }
         if !row.delta.0 {
             self.finish_saying(out);
         }
@@ -93,7 +98,7 @@ impl Reader {
 
     fn finish_saying(&mut self, out: &mut Out<'_>) {
         if !self.saying.is_empty() {
-            self.last_said = out.paragraph(&self.saying);
+            self.last_said = out.message(&self.saying);
             out.said(&self.saying);
             self.saying.clear();
         }
@@ -114,7 +119,7 @@ impl Reader {
                 .and_then(|failure| failure.r#type.filled())
                 .or(row.status.filled())
                 .map(|reason| out.name(reason)),
-            text: failure.map_or(said, |failure| out.paragraph(failure.message.as_str())),
+            text: failure.map_or(said, |failure| out.message(failure.message.as_str())),
             tokens: stats.map_or_else(Tokens::default, |stats| Tokens {
                 input: count(stats.input_tokens),
                 cached: count(stats.cached),

@@ -135,7 +135,7 @@ impl Reader {
         if status.is_some_and(is_limit) {
             out.limit_reached(None, message);
         }
-        self.last_said = out.paragraph(message);
+        self.last_said = out.message(message);
         let before = self.so_far.take().unwrap_or_default();
         let reason = failure.name.filled().map_or_else(|| "error".to_owned(), |name| out.name(name));
         self.so_far = Some(RunResult { ok: false, reason: Some(reason), status, ..before });
@@ -149,7 +149,7 @@ impl ReadLines for Reader {
         match row.r#type.as_str() {
             "step_start" | "reasoning" => {}
             "text" => {
-                self.last_said = out.paragraph(part.text.as_str());
+                self.last_said = out.message(part.text.as_str());
                 out.said(part.text.as_str());
             }
             "tool_use" => {

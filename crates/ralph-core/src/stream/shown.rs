@@ -5,13 +5,27 @@ use crate::foreign_text;
 use crate::secrets::Secrets;
 
 /// How much of one message is told.
-pub(super) const MOST_SAID: usize = 2_000;
+const MOST_SAID: usize = 2_000;
+/// How much of the last message is kept: its end is what counts.
+pub(super) const MOST_MESSAGE: usize = 20_000;
 const MOST_ABOUT: usize = 200;
 const MOST_NAME: usize = 64;
 
 /// A few sentences, with their lines.
 pub(super) fn paragraph(text: &str, secrets: &Secrets) -> String {
     cut(clean_head(text, MOST_SAID, secrets).trim(), MOST_SAID)
+}
+
+/// A whole message, or the end of one that never ends.
+pub(super) fn message(text: &str, secrets: &Secrets) -> String {
+    // Somewhat more than is kept, cleaned, as in `clean_head`.
+    let start = text.char_indices().rev().nth(4 * MOST_MESSAGE).map_or(0, |(at, _)| at);
+    let clean = foreign_text::clean(&text.as_bytes()[start..], secrets);
+    let clean = clean.trim();
+    match clean.char_indices().rev().nth(MOST_MESSAGE - 1) {
+        Some((at, _)) if at > 0 => format!("…{}", &clean[at..]),
+        _ => clean.to_owned(),
+    }
 }
 
 /// The same in one line, for a list.

@@ -399,6 +399,43 @@ fn what_is_shown_is_short_and_clean() {
     assert!(about.starts_with("curl -H [redacted] xxx") && about.chars().count() == 200, "{about}");
 }
 
+/// Every client's way to say something and end, with `WORDS` as what it says.
+const SAYS: [(Dialect, &str); 5] = [
+    (Dialect::Claude, r#"{"type":"result","subtype":"success","is_error":false,"result":"WORDS"}"#),
+    (
+        Dialect::Codex,
+        "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"WORDS\"}}\n{\"type\":\"turn.completed\"}",
+    ),
+    (
+        Dialect::Gemini,
+        "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"WORDS\",\"delta\":true}\n{\"type\":\"result\",\"status\":\"success\"}",
+    ),
+    (
+        Dialect::Copilot,
+        "{\"type\":\"assistant.message\",\"data\":{\"content\":\"WORDS\"}}\n{\"type\":\"result\",\"exitCode\":0}",
+    ),
+    (
+        Dialect::OpenCode,
+        "{\"type\":\"text\",\"part\":{\"text\":\"WORDS\"}}\n{\"type\":\"step_finish\",\"part\":{\"reason\":\"stop\"}}",
+    ),
+];
+
+/// The agent is asked for its promise at the end, and some have much to say before.
+#[test]
+fn the_end_of_a_last_message_is_kept_however_long_it_is() {
+    let promise = crate::promise::Promise::new("SHUT").expect("a promise");
+    for (dialect, stream) in SAYS {
+        for lines in [1, 100, 3_000, 40_000] {
+            let words = format!("{}<promise>SHUT</promise>", "a long story, é\\n".repeat(lines));
+            let (_, summary) = read(dialect, format!("{}\n", stream.replace("WORDS", &words)).as_bytes());
+            let text = summary.result.unwrap_or_else(|| panic!("{dialect:?}: no result")).text;
+            let seen = crate::promise::look(&promise, &text);
+            assert_eq!(seen, crate::promise::PromiseSeen::Given, "{dialect:?}, {lines} lines");
+            assert!(text.chars().count() <= 20_001, "{dialect:?}: {}", text.chars().count());
+        }
+    }
+}
+
 #[test]
 fn a_session_id_that_could_be_something_else_on_a_command_line_is_none() {
     for (id, fits) in [

@@ -52,6 +52,11 @@ impl Place {
         Ok(Self { settings: Settings::load(gate_timeout)?, home, trust, repo, repo_home })
     }
 
+    /// For work that takes long: nobody waits for an answer within moments.
+    pub(super) fn patient(self) -> Self {
+        Self { repo_home: self.repo_home.patient(), ..self }
+    }
+
     pub(super) fn found(&self) -> Result<Found, Failure> {
         self.found_by(self.trust.accepted(&self.repo))
     }

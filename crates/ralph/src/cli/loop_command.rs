@@ -24,6 +24,7 @@ use crate::driver::keeper::Keeper;
 use crate::driver::plan::Plan;
 use crate::driver::{self, DriveError, Driver};
 use crate::files::{self, Lock};
+use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::ui::{self, FAINT, paint};
 use crate::{env, exit, reports, start};
@@ -126,7 +127,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let mut place = Place::here(arguments.gate_timeout.as_deref())?;
     refuse_inside_a_loop(&place)?;
     let goal = arguments.goal(&place)?;
-    let in_force = gates(&mut place, arguments.output.json || arguments.dry_run)?;
+    let in_force = arguments.gates(&mut place)?;
     let profile = arguments.profile(&place, &in_force)?;
     if arguments.max_cost.is_some() && !profile.dialect.tells_cost() {
         return Err(Failure::new(exit::USAGE, format!("`{}` does not say what it costs", profile.name))
@@ -140,11 +141,12 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         ui::say(format_args!("\nThe first prompt:\n\n{}", driver::first_prompt(&plan)));
         return Ok(ExitCode::SUCCESS);
     }
-    must_be_able_to_run(&plan.profile)?;
+    must_be_able_to_run(&plan.profile, &place.repo)?;
+    let place = place.patient();
     let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
     // It takes longest: the rest of the beginning goes on beside it.
-    let mut keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes);
+    let mut keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes, &signals.stop);
     keeper.begin(0, None);
     driver::begin(&place.repo_home, &plan, &in_force)?;
     drive(&place, &plan, keeper, &signals, &arguments.output)
@@ -252,6 +254,27 @@ impl Arguments {
         Ok(Goal { task, promise: self.completion_promise.clone(), list, archive: false, lang: None })
     }
 
+    /// The gates that a person accepted. Without any nothing can ever be verified, so nothing is begun.
+    fn gates(&self, place: &mut Place) -> Result<Box<InForce>, Failure> {
+        let asks_nobody = self.output.json || self.dry_run;
+        if matches!(place.found()?, Found::Nothing) {
+            if asks_nobody || !ui::somebody_is_there() {
+                return Err(Failure::new(
+                    exit::NEEDS_PERSON,
+                    "there are no gates here, so nothing could be called verified; nothing was written",
+                )
+                .hint("`ralph init` finds them and asks; `ralph init --yes --no-hooks` for scripts"));
+            }
+            init::gates_only()?;
+            *place = Place::here(self.gate_timeout.as_deref())?;
+        }
+        let in_force = verify::accepted(place, asks_nobody)?;
+        if in_force.config.required_gates().is_empty() || !in_force.config.enabled {
+            return Err(verify::no_gates(&place.repo, &in_force));
+        }
+        Ok(in_force)
+    }
+
     fn profile(&self, place: &Place, in_force: &InForce) -> Result<Profile, Failure> {
         let name = match self {
             Self { with_glm5: true, .. } => "glm5",
@@ -270,6 +293,9 @@ impl Arguments {
             checkpoints: !self.no_checkpoints,
             longest_run: self.max_run,
             longest_silence: self.max_silence,
+            gate_timeout: Some(place.settings.gate_timeout)
+                .filter(|timeout| timeout.origin == Origin::Flag)
+                .map(|timeout| timeout.value),
         };
         Plan {
             loop_id: start::new_id(&goal.task, None),
@@ -308,33 +334,14 @@ pub(super) fn profile(name: &str, place: &Place, in_force: &InForce) -> Result<P
         .map_err(|unknown| Failure::new(exit::USAGE, unknown.to_string()).hint(unknown.hint))
 }
 
-/// The gates that a person accepted. Without any nothing can ever be verified, so nothing is begun.
-fn gates(place: &mut Place, asks_nobody: bool) -> Result<Box<InForce>, Failure> {
-    if matches!(place.found()?, Found::Nothing) {
-        if asks_nobody || !ui::somebody_is_there() {
-            return Err(Failure::new(
-                exit::NEEDS_PERSON,
-                "there are no gates here, so nothing could be called verified; nothing was written",
-            )
-            .hint("`ralph init` finds them and asks; `ralph init --yes --no-hooks` for scripts"));
-        }
-        init::gates_only()?;
-        *place = Place::here(None)?;
-    }
-    let in_force = verify::accepted(place, asks_nobody)?;
-    if in_force.config.required_gates().is_empty() || !in_force.config.enabled {
-        return Err(verify::no_gates(&place.repo, &in_force));
-    }
-    Ok(in_force)
-}
-
 /// What can be known before anything is run.
-pub(super) fn must_be_able_to_run(profile: &Profile) -> Result<(), Failure> {
+pub(super) fn must_be_able_to_run(profile: &Profile, repo: &Repo) -> Result<(), Failure> {
     if let Some(missing) = profile.needs().find(|variable| !env::is_set(variable)) {
         return Err(Failure::new(exit::USAGE, format!("`{}` needs the key in {missing}", profile.name))
             .hint(format!("export {missing}=… and run it again; nothing was started")));
     }
-    if !env::is_program(&profile.program) {
+    // It is run where the gates are, wherever we were called.
+    if !env::is_program(&profile.program, &repo.root) {
         return Err(Failure::new(exit::USAGE, format!("there is no program `{}`", profile.program))
             .hint(profile.how_to_get.clone()));
     }
@@ -372,31 +379,35 @@ fn one_at_a_time(place: &Place) -> Result<Lock, Failure> {
 }
 
 /// Goes on with a loop of the driver.
-pub(super) fn go_on(place: &Place, found: &DrivenLoop, at_once: bool, output: &OutputArguments) -> Done {
+pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &OutputArguments) -> Done {
+    let mut place = place.patient();
     let state = &found.state;
     let unreadable = || Failure::new(exit::USAGE, format!("`{}` has no plan to go on with", found.id));
     let (goal, limits) = state.goal.clone().zip(state.limits.clone()).ok_or_else(unreadable)?;
     let wishes = state.drive.wishes.clone().ok_or_else(unreadable)?;
-    let in_force = match place.found()? {
-        Found::InForce(in_force) => *in_force,
-        // The loop goes on under the gates it began with, and says that they were taken back.
-        Found::Nothing | Found::Untrusted(_) | Found::Revoked => InForce::nothing(),
-    };
+    if let Some(value) = wishes.gate_timeout {
+        place.settings.gate_timeout = Sourced { value, origin: Origin::Flag };
+    }
+    let in_force = driver::in_force(&place.home, &place.repo, &place.settings, state)?;
+    if !in_force.has_gates() {
+        return Err(Failure::new(exit::NEEDS_PERSON, "no gate is accepted here any more; nothing was run")
+            .hint("`ralph trust` accepts them again, `ralph cancel` ends the loop"));
+    }
     let plan = Plan {
         loop_id: found.id.clone(),
         goal,
-        profile: profile(&wishes.agent, place, &in_force)?,
+        profile: profile(&wishes.agent, &place, &in_force)?,
         wishes,
         limits,
         gates: in_force.config.gates,
         allow: place.settings.user.allow.clone(),
     };
-    must_be_able_to_run(&plan.profile)?;
-    let _alone = one_at_a_time(place)?;
+    must_be_able_to_run(&plan.profile, &place.repo)?;
+    let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
     driver::take_over(&place.repo_home, &place.repo, &plan, at_once)?;
-    let keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes);
-    drive(place, &plan, keeper, &signals, output)
+    let keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes, &signals.stop);
+    drive(&place, &plan, keeper, &signals, output)
 }
 
 impl From<DriveError> for Failure {

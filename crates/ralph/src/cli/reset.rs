@@ -1,7 +1,6 @@
 //! `ralph reset`: the count of a loop starts again; a paused loop holds again.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use ralph_core::id::LoopId;
 use ralph_core::layout::Layout;
@@ -10,7 +9,6 @@ use ralph_core::state::Status;
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::files::Lock;
 use crate::ledger::{self, Ledger};
 use crate::loops::SessionLoop;
 use crate::state_file::Export;
@@ -41,9 +39,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         return Ok(ExitCode::SUCCESS);
     }
     place.repo_home.create()?;
-    let busy =
-        || Failure::new(exit::NEEDS_PERSON, "another ralph is changing this repo's state").hint("try again");
-    let lock = Lock::take(&place.repo_home.lock_file(), Duration::from_secs(2))?.ok_or_else(busy)?;
+    let busy = |error: std::io::Error| Failure::new(exit::NEEDS_PERSON, error.to_string()).hint("try again");
+    let lock = place.repo_home.lock_state().map_err(busy)?;
     for id in loops {
         let now = clock::now();
         let reset = |error: ledger::LedgerError| Failure::new(exit::NOT_VERIFIED, error.to_string());

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         }
     }
     match driven(&place, arguments, resumed > 0)? {
-        Some(found) => return loop_command::go_on(&place, &found, arguments.now, &arguments.output),
+        Some(found) => return loop_command::go_on(place, &found, arguments.now, &arguments.output),
         None if resumed > 0 => {}
         None => match loop_command::ended_without_a_word(&place)? {
             Some(found) => return loop_command::tell_end(&place, &found, &arguments.output),

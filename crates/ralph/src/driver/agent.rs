@@ -182,8 +182,11 @@ impl<'a> Silence<'a> {
         if self.over || !self.left(ears).is_zero() {
             return false;
         }
+        // Who looks half a silence late was stopped itself, and has not seen what happened in between.
+        let is_late = self.since(ears).elapsed() > self.call.longest_silence * 3 / 2;
         let now = (self.call.tree)();
         match self.half_way(ears) {
+            _ if is_late => self.moved = Instant::now(),
             Some(before) if *before == now => self.over = true,
             Some(_) => self.moved = Instant::now(),
             None => {}

@@ -12,8 +12,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use ralph_core::drive::Wishes;
 use ralph_core::id::LoopId;
@@ -23,6 +24,7 @@ use super::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
 use super::news::{Follow, News};
 use crate::home::RepoHome;
 use crate::loops;
+use crate::proc::Stop;
 use crate::repo::Repo;
 use crate::tree::Tree;
 
@@ -32,6 +34,8 @@ pub(crate) struct Keeper<'a> {
     trouble: Option<String>,
     repo_home: &'a RepoHome,
     loop_dir: PathBuf,
+    /// Whoever is asked to end for the second time waits for no git.
+    stop: Stop,
 }
 
 enum Doing {
@@ -40,8 +44,9 @@ enum Doing {
     Waiting(Box<Checkpoints>),
     Keeping {
         task: Task,
-        /// Until it was waited for.
-        taken_in: Option<Receiver<()>>,
+        /// Says a word when the files have been taken in, and is gone when all is done.
+        word: Receiver<()>,
+        is_taken_in: bool,
         /// Dropped: it may go on.
         go_on: Option<Sender<()>>,
         thread: JoinHandle<(Box<Checkpoints>, Result<Kept, KeepError>)>,
@@ -57,7 +62,13 @@ struct Task {
 
 impl<'a> Keeper<'a> {
     /// Without checkpoints where they are not wanted, and where they cannot be.
-    pub(crate) fn new(repo: &Repo, repo_home: &'a RepoHome, id: &LoopId, wishes: &Wishes) -> Self {
+    pub(crate) fn new(
+        repo: &Repo,
+        repo_home: &'a RepoHome,
+        id: &LoopId,
+        wishes: &Wishes,
+        stop: &Stop,
+    ) -> Self {
         let loop_dir = repo_home.loop_dir(id);
         let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, &loop_dir));
         let (doing, trouble) = match made {
@@ -65,7 +76,7 @@ impl<'a> Keeper<'a> {
             Some(Ok(checkpoints)) => (Doing::Waiting(Box::new(checkpoints)), None),
             Some(Err(why)) => (Doing::Nothing, Some(format!("no checkpoints: {why}"))),
         };
-        Self { doing, trouble, repo_home, loop_dir }
+        Self { doing, trouble, repo_home, loop_dir, stop: stop.clone() }
     }
 
     /// Keeps the tree as it is, and comes back when the files may change again. Whoever has just read it says so.
@@ -119,7 +130,7 @@ impl<'a> Keeper<'a> {
     ) {
         self.doing = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Waiting(mut checkpoints) => {
-                let (tell, taken_in) = mpsc::channel();
+                let (tell, word) = mpsc::channel();
                 let (go_on, may_go_on) = mpsc::channel::<()>();
                 let thread = thread::Builder::new().name("checkpoint".into()).spawn(move || {
                     let pause = || {
@@ -130,13 +141,12 @@ impl<'a> Keeper<'a> {
                     let kept = keep(&mut checkpoints, &pause);
                     (checkpoints, kept)
                 });
-                let (taken_in, go_on) = (Some(taken_in), Some(go_on));
                 thread.map_or_else(
                     |error| {
                         self.trouble = Some(format!("no more checkpoints: {error}"));
                         Doing::Nothing
                     },
-                    |thread| Doing::Keeping { task, taken_in, go_on, thread },
+                    |thread| Doing::Keeping { task, word, is_taken_in: false, go_on: Some(go_on), thread },
                 )
             }
             other => other,
@@ -145,11 +155,10 @@ impl<'a> Keeper<'a> {
 
     /// Waits until the files may change again.
     pub(crate) fn taken_in(&mut self) {
-        if let Doing::Keeping { taken_in, .. } = &mut self.doing
-            && let Some(taken_in) = taken_in.take()
+        if let Doing::Keeping { word, is_taken_in, .. } = &mut self.doing
+            && !*is_taken_in
         {
-            // An error: it has come to its end without.
-            let _either_way = taken_in.recv();
+            *is_taken_in = hear(word, &self.stop) != Heard::Nothing;
         }
     }
 
@@ -164,7 +173,17 @@ impl<'a> Keeper<'a> {
     pub(crate) fn settle(&mut self, follow: &mut dyn Follow) {
         self.go_on();
         let (task, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Keeping { task, thread, .. } => (task, thread),
+            Doing::Keeping { task, word, thread, .. } => {
+                let mut heard = Heard::ItsWord;
+                while heard == Heard::ItsWord {
+                    heard = hear(&word, &self.stop);
+                }
+                if heard == Heard::Nothing {
+                    // As if we had been killed: whoever goes on makes up for it.
+                    return;
+                }
+                (task, thread)
+            }
             other => {
                 self.doing = other;
                 return;
@@ -203,6 +222,26 @@ impl<'a> Keeper<'a> {
     pub(crate) fn tell(&mut self, follow: &mut dyn Follow) {
         if let Some(trouble) = self.trouble.take() {
             follow.hear(&News::Trouble(&trouble));
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    ItsWord,
+    ItsEnd,
+    /// We may not wait any longer.
+    Nothing,
+}
+
+fn hear(word: &Receiver<()>, stop: &Stop) -> Heard {
+    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    loop {
+        match word.recv_timeout(LOOK_EVERY) {
+            Ok(()) => return Heard::ItsWord,
+            Err(RecvTimeoutError::Disconnected) => return Heard::ItsEnd,
+            Err(RecvTimeoutError::Timeout) if stop.insisted() => return Heard::Nothing,
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }

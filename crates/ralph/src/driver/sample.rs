@@ -76,6 +76,7 @@ pub(super) fn plan() -> Plan {
             checkpoints: true,
             longest_run: Duration::from_secs(1800),
             longest_silence: Duration::from_secs(600),
+            gate_timeout: None,
         },
         limits: Limits::new(&preset::DRIVE, Layout::Native.data().clocks).with(&flags, Origin::Flag),
         gates: vec![gate("fmt", "make fmt"), gate("test", "make test"), lint],

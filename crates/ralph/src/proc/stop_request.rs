@@ -51,6 +51,10 @@ impl Stop {
         self.lock().asked
     }
 
+    pub(crate) fn insisted(&self) -> bool {
+        self.lock().insisted
+    }
+
     /// Waits for it, for at most `time`; whether it was asked.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let (sender, inbox) = mpsc::channel();

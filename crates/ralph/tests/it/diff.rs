@@ -57,6 +57,7 @@ fn begin(sandbox: &Sandbox, id: &str, checkpoints: bool) {
         checkpoints,
         longest_run: Duration::from_secs(60),
         longest_silence: Duration::from_secs(60),
+        gate_timeout: None,
     });
     let at = first["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
     let (line, _) = line::write(&Head::origin(), at, &event);

@@ -2,6 +2,7 @@
 
 mod scene;
 
+mod busy;
 mod commands;
 mod environment;
 mod failing_agents;

@@ -94,7 +94,7 @@ impl Git {
     /// A plain repository of our own is seen at a glance. Any other one git is left to find itself, so that it also
     /// refuses what it would refuse its user.
     pub(crate) fn find(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
-        match plain(root).filter(|_| env::is_program("git")) {
+        match plain(root).filter(|_| env::is_program("git", root)) {
             Some(top) => {
                 let dir = top.join(".git");
                 let plain_config = Stamp::of_target(&dir.join("config"));

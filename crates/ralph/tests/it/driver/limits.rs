@@ -1,6 +1,23 @@
 //! What a loop may use up.
 
-use super::scene::{DONE, Scene, unverified};
+use rustix::process::Signal;
+
+use super::scene::{DONE, STAYS, Scene, unverified};
+
+/// Said once, it holds for the whole loop, whoever goes on with it.
+#[test]
+fn the_time_of_a_gate_holds_after_a_resume() {
+    let gate = r#"test -f "$NOTES/again" || exit 1; sleep 1000"#;
+    let scene = Scene::new(gate, &format!("test $run -gt 1 && echo $run > work && exit\n{STAYS}"));
+    let running = scene.start(&["--gate-timeout", "300ms", "--max-iterations", "1"]);
+    scene.await_note("agent");
+    running.signal(Signal::KILL);
+    running.end();
+    std::fs::write(scene.note_path("again"), "").expect("a note");
+    unverified(scene.resume(&[]).end(), 1);
+    let outcomes = scene.told("gate_ran", "report");
+    assert_eq!(outcomes[0]["outcome"]["kind"], "timed_out", "{outcomes:#?}");
+}
 
 #[test]
 fn the_number_of_iterations_is_that_of_the_agent_wherever_the_flag_stands() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 
-use super::scene::{DONE, Running, STAYS, Scene, verified};
+use super::scene::{DONE, Running, STAYS, Scene, unverified, verified};
 use crate::support::{Sandbox, search_path};
 
 const COMMAND: [&str; 4] = ["loop", "shut the door", "--agent", "command:touch ran"];
@@ -44,6 +44,42 @@ fn gates_that_nobody_accepted_are_not_run() {
     sandbox.ralph(&COMMAND).exits(3).says("ralph trust");
     assert!(!sandbox.exists("gate-ran"));
     nothing_ran(&sandbox);
+}
+
+/// Stays in its first run until it is told to end, and leaves the work undone.
+const WAITS: &str =
+    r#"echo $$ > "$NOTES/agent"; until test -f "$NOTES/go"; do sleep 0.02; done; echo $run > work"#;
+
+#[test]
+fn gates_that_are_taken_back_during_a_loop_pause_it_and_nothing_is_run_until_they_are_accepted_again() {
+    let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{WAITS}"));
+    let running = scene.start(&[]);
+    scene.await_note("agent");
+    scene.sandbox.ralph(&["trust", "--revoke"]).success();
+    fs::write(scene.note_path("go"), "").expect("a note");
+    let paused = unverified(running.end(), 3);
+    assert!(paused.stderr.contains("no gate is accepted here any more"), "{paused:#?}");
+    scene.is_paused_because("no_gates");
+    let refused = scene.resume(&[]).end().exits(3);
+    assert!(refused.stderr.contains("ralph trust"), "{refused:#?}");
+    assert_eq!(scene.runs(), 1, "the agent was run for nothing");
+
+    scene.sandbox.trust();
+    verified(scene.resume(&[]).end());
+    assert_eq!(scene.told("judged", "attempt"), [1, 2], "what the first run left is judged first");
+    assert_eq!(scene.runs(), 2);
+}
+
+#[test]
+fn an_agent_of_the_repo_is_found_from_anywhere_in_it() {
+    let scene = Scene::new(DONE, ": > done");
+    let config = format!("{}agents:\n  mine:\n    command: [./agent.sh]\n", scene.sandbox.read("ralph.yaml"));
+    scene.sandbox.file("ralph.yaml", &config);
+    scene.sandbox.trust();
+    scene.sandbox.file("deep/down/file", "");
+    let mut command = scene.sandbox.command(&["loop", "shut the door", "--agent", "mine"]);
+    command.current_dir(scene.sandbox.path("deep/down"));
+    verified(Running::of(command).end());
 }
 
 #[test]

@@ -69,6 +69,24 @@ while :; do sleep 0.05; done"#;
     scene.is_paused_because("interrupted");
 }
 
+/// The tree is taken in by git before the agent may change it, and here git takes its time.
+#[test]
+fn the_second_signal_waits_for_no_git_either() {
+    let scene = Scene::new(DONE, STAYS);
+    let slow = format!("echo $$ > '{}'; sleep 30; cat", scene.note_path("git").display());
+    scene.sandbox.git(&["config", "filter.slow.clean", &slow]);
+    scene.sandbox.file(".gitattributes", "* filter=slow\n");
+    let running = scene.start(&[]);
+    scene.await_note("git");
+    let begun = Instant::now();
+    running.signal(Signal::INT);
+    running.signal(Signal::TERM);
+    unverified(running.end(), 143);
+    assert!(begun.elapsed() < Duration::from_secs(10), "it waited for git: {:?}", begun.elapsed());
+    assert_eq!(scene.runs(), 0, "an agent was begun for somebody who is told to end");
+    scene.is_paused_because("interrupted");
+}
+
 #[test]
 fn an_agent_that_hears_no_signal_is_killed_all_the_same() {
     let agent = r#"

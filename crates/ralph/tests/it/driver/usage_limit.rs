@@ -31,7 +31,7 @@ fn waited_until(scene: &Scene) -> Vec<Timestamp> {
 
 #[test]
 fn the_stated_end_is_waited_for_and_no_iteration_is_counted() {
-    let scene = out_of_usage(1);
+    let scene = out_of_usage(3);
     verified(scene.drive(&["--max-iterations", "1"]));
     assert_eq!(scene.ends(), ["out_of_usage", "finished"]);
     assert_eq!(scene.told("iteration_began", "iteration"), [1, 1]);
