@@ -42,7 +42,7 @@ struct Arguments {
 }
 
 const AFTER_HELP: &str = "Exit codes of verify: 0 verified, 1 not verified, 2 usage or config error or no gates, \
-3 needs a person (untrusted), 130/143 interrupted.";
+3 needs a person (untrusted), 129/130/143 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {

@@ -107,7 +107,7 @@ const AFTER_HELP: &str = "Examples:
 
 Ctrl-C pauses it (exit code 130), twice ends it at once; `ralph resume` goes on, also after a kill.
 Exit codes: 0 verified, 1 a limit was reached, 2 usage, 3 needs a person, 4 stuck, 5 the gates were
-tampered with, 130/143 interrupted.";
+tampered with, 129/130/143 interrupted.";
 
 fn iterations(text: &str) -> Result<Attempts, String> {
     match text.parse() {

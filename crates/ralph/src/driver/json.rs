@@ -151,9 +151,12 @@ fn gate_finished(report: &GateReport) -> Value {
 fn judged(number: u32, state: &State) -> Value {
     // Errors in a row are forgotten at a judgement: where there are some, this was none.
     if let Some(trouble) = state.troubles.last().filter(|_| state.errors > 0) {
-        return json!({"iteration": number, "verdict": "cannot_tell", "code": "cannot_tell", "why": trouble.what});
+        return json!({
+            "iteration": number, "verdict": "cannot_tell", "code": "cannot_tell", "limit": null, "failing": null,
+            "tree": null, "why": trouble.what,
+        });
     }
-    let mut fields = json!({"iteration": number});
+    let mut fields = json!({"iteration": number, "why": null});
     if let (Some(last), Value::Object(fields)) = (&state.last, &mut fields) {
         fields.insert("verdict".into(), last.verdict.code().into());
         fields.extend(judgement(last));
