@@ -214,11 +214,20 @@ fn what_the_agent_promised_before_the_kill_counts_after_it() {
     driven.is_over_and_whole(Disturbed::ByKills).expect("one iteration");
 }
 
+/// An agent that works until it is told to come to its end.
+fn works_until_told() -> DrivenLoop {
+    DrivenLoop::of(1, "until test -e ../go; do sleep 0.01; done; touch work", "test -e work")
+}
+
 /// Two who want the same at the same moment: one drives, the other says who does.
-fn one_drives_and_the_other_says_who(both: [Command; 2]) -> Result<(), String> {
-    let begun = both.map(|mut command| {
+fn one_drives_and_the_other_says_who(driven: &DrivenLoop, both: [Command; 2]) -> Result<(), String> {
+    let mut begun = both.map(|mut command| {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary")
     });
+    wait_until("one of them is refused", || {
+        begun.iter_mut().any(|child| child.try_wait().expect("a child of ours").is_some())
+    });
+    fs::write(driven.sandbox.path("../go"), "").expect("a file");
     let pids = begun.each_ref().map(std::process::Child::id);
     let ran = begun.map(|child| Ran::of(child.wait_with_output().expect("an end")));
     let drove = ran.iter().position(|ran| ran.code == Some(0) && ran.stdout.contains("VERIFIED_DONE"));
@@ -244,20 +253,17 @@ fn fifty_times(round: impl Fn() -> Result<(), String> + Sync) {
     });
 }
 
-/// Longer than it takes both of them to begin.
-const LONG: &str = "0.3";
-
 #[test]
 fn of_two_who_go_on_at_once_one_drives_and_the_other_says_who() {
     fifty_times(|| {
-        let driven = DrivenLoop::new(1, LONG);
+        let driven = works_until_told();
         let mut killed =
             driven.begins(&["--no-checkpoints"]).stderr(Stdio::null()).spawn().expect("the binary");
         let home = driven.sandbox.ralph_home();
         wait_until("its agent runs", || driven_events(&home).is_ok_and(|events| events.len() >= 3));
         killed.kill().expect("a child of ours");
         killed.wait().expect("an end");
-        one_drives_and_the_other_says_who([driven.goes_on(&[]), driven.goes_on(&[])])?;
+        one_drives_and_the_other_says_who(&driven, [driven.goes_on(&[]), driven.goes_on(&[])])?;
         driven.is_over_and_whole(Disturbed::ByKills)
     });
 }
@@ -265,9 +271,9 @@ fn of_two_who_go_on_at_once_one_drives_and_the_other_says_who() {
 #[test]
 fn of_two_loops_that_begin_at_once_in_one_work_tree_one_is_driven() {
     fifty_times(|| {
-        let driven = DrivenLoop::new(1, LONG);
+        let driven = works_until_told();
         let begins = || driven.begins(&["--no-checkpoints"]);
-        one_drives_and_the_other_says_who([begins(), begins()])?;
+        one_drives_and_the_other_says_who(&driven, [begins(), begins()])?;
         driven.is_over_and_whole(Disturbed::ByKills)
     });
 }

@@ -248,11 +248,11 @@ fn wrong_usage_of_the_hook_never_exits_with_2() {
 
 #[test]
 fn a_deadline_holds_without_an_attempt_and_verify_makes_up_for_it() {
-    let config = "verify:\n  - 'true'\n  - sleep 1.5\n";
+    let config = "verify:\n  - 'true'\n  - sleep 3\n";
     let sandbox = Sandbox::gated(config);
-    let (reason, detail) = sandbox.stop("check").deadline("1s").answer().held();
+    let (reason, detail) = sandbox.stop("check").deadline("2s").answer().held();
     assert!(reason.starts_with("Cannot tell whether the work is done"), "{reason}");
-    assert!(reason.contains("not finished: `sleep 1.5`"), "{reason}");
+    assert!(reason.contains("not finished: `sleep 3`"), "{reason}");
     assert!(
         detail.contains("No attempt was used") && detail.contains("Run `ralph verify` yourself"),
         "{detail}"

@@ -303,7 +303,7 @@ pub(crate) fn verify_list(commands: &[&str]) -> String {
 
 /// Waits until something is so, and says what never was.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_so() {
         assert!(Instant::now() < deadline, "it never was so: {what}");

@@ -392,9 +392,9 @@ fn a_filter_runs_as_for_git_add_and_one_that_hangs_is_ended() {
     assert_eq!(scene.git(&["show", &format!("{zero}:x.up")]), "ABC");
     scene.write("x.slow", "abc\n");
     checkpoints.patience =
-        Patience { at_ease: Duration::from_millis(300), with_care: Duration::from_millis(500) };
+        Patience { at_ease: Duration::from_millis(800), with_care: Duration::from_secs(1) };
     let error = checkpoints.keep_now(1).expect_err("it hangs").to_string();
-    assert_eq!(error, "git add took longer than 500ms and was ended");
+    assert_eq!(error, "git add took longer than 1s and was ended");
     assert_eq!(checkpoints.pace, Pace::NotAtAll);
     let pids = fs::read_to_string(&mark).expect("it ran");
     assert_eq!(pids.lines().count(), 2, "once at ease, once with care");

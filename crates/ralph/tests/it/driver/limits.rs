@@ -55,7 +55,7 @@ fn a_limit_that_is_none_is_refused() {
 #[test]
 fn the_clock_ends_the_loop_and_the_run_that_is_on() {
     let scene = Scene::new(DONE, &format!("echo $run > work\n{}", super::scene::STAYS));
-    unverified(scene.drive(&["--max-time", "1s", "--max-iterations", "unlimited"]), 1);
+    unverified(scene.drive(&["--max-time", "2s", "--max-iterations", "unlimited"]), 1);
     scene.ended_as("failed");
     let state = scene.sandbox.state();
     assert_eq!(state["last"]["limit"]["limit"], "clock", "{state:#}");

@@ -24,10 +24,10 @@ const NEVER_ENDS: &str = "while :; do echo busy; sleep 0.05; done";
 fn a_run_that_takes_too_long_is_ended_and_the_next_is_told() {
     let scene =
         Scene::new(DONE, &format!("test $run = 2 && : > done && exit\necho $run > work\n{NEVER_ENDS}"));
-    verified(scene.drive(&["--max-run", "1s"]));
+    verified(scene.drive(&["--max-run", "2s"]));
     assert_eq!(scene.ends(), ["timed_out", "finished"]);
     let told = scene.prompt(2);
-    assert!(told.contains("ended before it was ready: it took longer than 1"), "{told}");
+    assert!(told.contains("ended before it was ready: it took longer than 2"), "{told}");
 }
 
 #[test]
