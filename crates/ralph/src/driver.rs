@@ -49,7 +49,7 @@ use ralph_core::layout::Layout;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Owner, PauseCause, Subject};
 use ralph_core::preset;
 use ralph_core::promise::{self, Promise, PromiseSeen};
-use ralph_core::state::State;
+use ralph_core::state::{State, Status};
 use ralph_core::stream::{Denial, StreamSummary};
 
 use crate::definition::{Found, InForce, Settings};
@@ -161,6 +161,7 @@ pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, sta
         let mut keeper = Keeper::new(repo, repo_home, id, wishes, &Stop::new());
         keeper.finish(number);
         keeper.settle(&mut news::Nobody);
+        keeper.put_away();
     }
 }
 
@@ -170,7 +171,7 @@ pub(crate) fn first_prompt(plan: &Plan) -> String {
 }
 
 /// What the iteration before came to, for the next prompt.
-struct Last {
+struct LastVerdict {
     before: State,
     seen: GatesSeen,
     standing: Standing,
@@ -216,8 +217,12 @@ impl Driver<'_> {
                 break;
             }
         }
-        drive.driver.keeper.settle(drive.driver.follow);
-        drive.driver.follow.hear(&News::Ends { plan: drive.driver.plan, state: &state });
+        let Driver { mut keeper, follow, plan, .. } = drive.driver;
+        keeper.settle(follow);
+        if matches!(state.status, Status::Ended { .. }) {
+            keeper.put_away();
+        }
+        follow.hear(&News::Ends { plan, state: &state });
         Ok(state)
     }
 
@@ -233,7 +238,7 @@ impl Driver<'_> {
 /// A drive while it goes on.
 struct Drive<'a> {
     driver: Driver<'a>,
-    last: Option<Last>,
+    last: Option<LastVerdict>,
     last_run: LastRun,
 }
 
@@ -379,7 +384,7 @@ impl Drive<'_> {
             Decision::Gather | Decision::Wait { .. } => unreachable!("a driver's gates were looked at"),
         }
         if let Some(Evidence::Gates(seen)) = outcome.facts.evidence {
-            self.last = Some(Last { before: outcome.before, seen, standing: outcome.facts.standing });
+            self.last = Some(LastVerdict { before: outcome.before, seen, standing: outcome.facts.standing });
         }
         Ok(state)
     }
@@ -532,7 +537,7 @@ fn last_words(summary: &StreamSummary) -> &str {
 }
 
 /// What the gates said when the loop was last judged and how the last run ended, for a drive that goes on after another.
-fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<Last>, LastRun), DriveError> {
+fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<LastVerdict>, LastRun), DriveError> {
     if state.drive.iterations == 0 {
         return Ok((None, LastRun::default()));
     }
@@ -545,7 +550,7 @@ fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<Last>, Last
             _ => {}
         }
     }
-    let last = state.last.as_ref().map(|last| Last {
+    let last = state.last.as_ref().map(|last| LastVerdict {
         before: State::default(),
         seen: GatesSeen {
             reports,

@@ -288,6 +288,11 @@ impl Checkpoints {
         });
     }
 
+    /// No more will be taken in: the index of a loop that is over serves nobody.
+    pub(crate) fn put_away(&self) {
+        let _stays_then = self.remove_lock().and_then(|()| remove(&self.index));
+    }
+
     /// The newest checkpoint below that number.
     fn before(&self, number: u32) -> Result<Option<Checkpoint>, GitError> {
         let all = checkpoints(&self.git, &self.loop_id)?;

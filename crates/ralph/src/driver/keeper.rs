@@ -208,6 +208,13 @@ impl<'a> Keeper<'a> {
         self.tell(follow);
     }
 
+    /// Nothing more will be kept of this loop.
+    pub(crate) fn put_away(self) {
+        if let Doing::Waiting(checkpoints) = self.doing {
+            checkpoints.put_away();
+        }
+    }
+
     /// Tells what is not in it, or why there are no more.
     fn write_down(&self, number: u32, kept: Kept) -> Result<Option<String>, String> {
         let Kept { commit, lacks } = kept;

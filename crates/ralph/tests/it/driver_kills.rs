@@ -88,6 +88,8 @@ fn undisturbed(more: &[&str]) -> Duration {
     let took = begun.elapsed();
     assert!(ran.stdout.lines().any(|line| line == "VERIFIED_DONE"), "{ran:#?}");
     driven.is_over_and_whole(Disturbed::ByKills).expect("undisturbed");
+    let left = driven.sandbox.remembered().into_iter().find(|path| path.contains("checkpoint-index"));
+    assert_eq!(left, None, "what git took in serves nobody any more");
     took
 }
 
