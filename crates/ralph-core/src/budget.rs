@@ -201,7 +201,8 @@ impl Limits {
     /// These limits with what a newer source sets on top.
     #[must_use]
     pub fn with(self, budget: &Budget, origin: Origin) -> Self {
-        let unlimited = budget.attempts == Some(Attempts::Unlimited);
+        // Whoever takes one limit away keeps another, where there was none.
+        let unlimited = budget.attempts == Some(Attempts::Unlimited) && self.no_progress.value.is_none();
         Self {
             no_progress: self.no_progress.over(unlimited.then_some(Some(MOST_EQUAL_STOPS)), origin),
             attempts: self.attempts.over(budget.attempts, origin),

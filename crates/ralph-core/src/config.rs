@@ -181,8 +181,8 @@ fn unused_name(run: &str, above: &[Gate]) -> GateName {
 fn plan_problem(error: &PlanError, gates: &[Gate], places: &[problem::Place]) -> Problem {
     let (gate, hint) = match error {
         PlanError::NoSuchGate { gate, missing } => {
-            let names = gates.iter().map(|gate| gate.name.as_str());
-            (gate, problem::did_you_mean(missing.as_str(), names, "the names above"))
+            let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
+            (gate, problem::did_you_mean(missing.as_str(), names.iter().copied(), &names.join(", ")))
         }
         PlanError::Circle { gate } => (gate, "take one of the `needs` out".to_owned()),
     };

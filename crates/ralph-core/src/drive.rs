@@ -66,6 +66,9 @@ pub struct Drive {
     pub waits_in_a_row: u32,
     /// Runs in a row that failed by themselves.
     pub failed_runs: u32,
+    /// Why the last of them did.
+    #[serde(default)]
+    pub last_failure: Option<String>,
     /// The one change of strategy has been made.
     pub strategy_changed: bool,
     /// The next iteration is the one that begins in another way.
@@ -143,9 +146,9 @@ impl Drive {
             self.session_cost = before.plus(cost);
             self.session.clone_from(&run.session);
         }
-        self.failed_runs = match run.ended {
-            AgentEnd::Failed { .. } => self.failed_runs + 1,
-            _ => 0,
+        (self.failed_runs, self.last_failure) = match &run.ended {
+            AgentEnd::Failed { why } => (self.failed_runs + 1, Some(why.clone())),
+            _ => (0, None),
         };
         if !matches!(run.ended, AgentEnd::OutOfUsage { .. }) {
             self.waits_in_a_row = 0;

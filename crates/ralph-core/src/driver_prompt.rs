@@ -38,6 +38,8 @@ pub struct LastTime<'a> {
     pub denials: &'a [Denial],
     /// It was ended before it was ready, and why: `it took longer than 30m`.
     pub cut_off: Option<&'a str>,
+    /// Every gate passed, and what was asked to be said was not.
+    pub promise_missing: bool,
 }
 
 /// How to go about it.
@@ -65,6 +67,9 @@ pub fn text(iteration: &Iteration<'_>) -> String {
             parts.push(changed_definition(difference));
         }
         parts.extend(denials(last.denials));
+        if last.promise_missing {
+            parts.push(PROMISE_MISSING.to_owned());
+        }
     }
     if iteration.approach == Approach::Rethink {
         parts.push(rethink());
@@ -148,6 +153,9 @@ fn denials(denials: &[Denial]) -> Option<String> {
     ))
 }
 
+const PROMISE_MISSING: &str = "Every command passed on the files as they are; only the promise was not given. Look once more whether \
+     the task is really done. If it is, say so as below; if not, go on.";
+
 fn rethink() -> String {
     "What was tried so far has not helped: several iterations ended the same. Do not try it once more. First find the \
      cause: reproduce the failure, read the code that it comes from, say in two sentences why it fails, and only then \
@@ -222,7 +230,14 @@ mod tests {
     }
 
     fn last<'a>(state: &'a State, seen: &'a GatesSeen) -> LastTime<'a> {
-        LastTime { before: state, seen, standing: &Standing::Accepted, denials: &[], cut_off: None }
+        LastTime {
+            before: state,
+            seen,
+            standing: &Standing::Accepted,
+            denials: &[],
+            cut_off: None,
+            promise_missing: false,
+        }
     }
 
     const FRESH: Context = Context::Fresh;

@@ -10,14 +10,36 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Reads a length of time from a config value, a flag or a variable.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let length = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        Err(_) => text.parse::<SignedDuration>().ok().and_then(|signed| Duration::try_from(signed).ok()),
+    let length = match text.split_once('d') {
+        Some((days, rest)) => with_days(days, rest),
+        None => within_a_day(text),
     };
     match length {
         Some(length) if length > LONGEST => Err(format!("`{text}` is longer than ten years")),
         Some(length) => Ok(length),
         None => Err(format!("`{text}` is not a length of time; write for example `90s`, `5m` or `1h 30m`")),
+    }
+}
+
+/// `1d`, `1d 12h`. To the library a day is no length of time: some have an hour less.
+fn with_days(days: &str, rest: &str) -> Option<Duration> {
+    let days = Duration::from_secs(24 * 3600).checked_mul(days.trim().parse().ok()?)?;
+    let rest = if rest.trim().is_empty() { Duration::ZERO } else { within_a_day(rest.trim())? };
+    days.checked_add(rest)
+}
+
+fn within_a_day(text: &str) -> Option<Duration> {
+    match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => text.parse::<SignedDuration>().ok().and_then(|signed| Duration::try_from(signed).ok()),
+    }
+}
+
+/// The same where none at all would be a mistake.
+pub fn parse_some(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("no time at all is no limit; write for example `90s`, `5m` or `1h 30m`".into()),
+        length => Ok(length),
     }
 }
 
@@ -41,12 +63,19 @@ mod tests {
 
     #[test]
     fn people_write_lengths_of_time_in_many_ways() {
-        for (text, seconds) in
-            [("120", 120.0), ("120s", 120.0), ("5m", 300.0), ("1h 30m", 5400.0), ("0.5", 0.5)]
-        {
+        for (text, seconds) in [
+            ("120", 120.0),
+            ("120s", 120.0),
+            ("5m", 300.0),
+            ("1h 30m", 5400.0),
+            ("0.5", 0.5),
+            ("2d", 172_800.0),
+            ("1d 12h", 129_600.0),
+        ] {
             assert_eq!(parse(text).map(|d| d.as_secs_f64()), Ok(seconds), "{text}");
         }
-        for text in ["", "soon", "-5", "-5s", "5 parsecs", "1e400"] {
+        for text in ["", "soon", "-5", "-5s", "5 parsecs", "1e400", "d", "1.5d", "1d soon", "99999999d 1h x"]
+        {
             let error = parse(text).expect_err(text);
             assert!(error.contains("`5m`"), "{error}");
         }

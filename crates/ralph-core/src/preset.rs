@@ -41,6 +41,8 @@ pub struct Preset {
     /// Whether another way is tried once before that many are called stuck.
     pub changes_strategy: bool,
     pub on_exhausted: OnExhausted,
+    /// Whether only receipts of this very loop stand in for a run: whoever drives all night has seen its gates pass itself.
+    pub own_receipts: bool,
 }
 
 pub const CHECK: Preset = Preset {
@@ -53,6 +55,7 @@ pub const CHECK: Preset = Preset {
     no_progress: None,
     changes_strategy: false,
     on_exhausted: OnExhausted::Release,
+    own_receipts: false,
 };
 
 pub const SESSION: Preset = Preset {
@@ -65,6 +68,7 @@ pub const SESSION: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
+    own_receipts: false,
 };
 
 pub const TASKS: Preset = Preset {
@@ -77,6 +81,7 @@ pub const TASKS: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
+    own_receipts: false,
 };
 
 pub const PRE_PR: Preset = Preset {
@@ -89,6 +94,7 @@ pub const PRE_PR: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
+    own_receipts: false,
 };
 
 pub const POST_PR: Preset = Preset {
@@ -101,6 +107,7 @@ pub const POST_PR: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
+    own_receipts: false,
 };
 
 pub const DRIVE: Preset = Preset {
@@ -113,6 +120,7 @@ pub const DRIVE: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: true,
     on_exhausted: OnExhausted::Fail,
+    own_receipts: true,
 };
 
 pub const ALL: [&Preset; 6] = [&CHECK, &SESSION, &TASKS, &PRE_PR, &POST_PR, &DRIVE];

@@ -8,6 +8,7 @@ use crate::goal::Goal;
 use crate::id::GateName;
 use crate::lang::{Lang, fill};
 use crate::ledger::event::PauseCause;
+use crate::ledger::event::Subject;
 use crate::state::{State, Status};
 use crate::verdict::{LimitHit, Reason, Verdict};
 
@@ -156,7 +157,10 @@ impl<'a> Telling<'a> {
             Some(Attempts::AtMost(most)) => Some(most),
             Some(Attempts::Unlimited) | None => None,
         };
-        let n = if calls.is_some() { self.state.agent_calls() } else { self.state.attempts };
+        let n = match calls {
+            Some(_) => self.state.agent_calls(),
+            None => self.state.attempts.max(self.state.drive.iterations),
+        };
         Iteration { n, most: calls.or(attempts).map(|most| self.state.granted(most)) }
     }
 
@@ -246,7 +250,7 @@ pub fn standing(state: &State, lang: Lang) -> String {
         Status::Fresh => words.verdict_not_judged.to_owned(),
         Status::Paused => words.verdict_paused.to_owned(),
         Status::Ended { verdict } => verdict_word(verdict, lang).to_owned(),
-        Status::Running if state.goal.is_some() && state.session.is_none() => {
+        Status::Running if state.subject == Some(Subject::Session) && state.session.is_none() => {
             words.verdict_unbound.to_owned()
         }
         Status::Running if state.attempts == 0 => words.verdict_not_judged.to_owned(),

@@ -49,8 +49,9 @@ use ralph_core::layout::Layout;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Owner, PauseCause, Subject};
 use ralph_core::preset;
 use ralph_core::promise::{self, Promise, PromiseSeen};
-use ralph_core::state::{State, Status};
+use ralph_core::state::{LastJudgement, State, Status};
 use ralph_core::stream::{Denial, StreamSummary};
+use ralph_core::verdict::Reason;
 
 use crate::definition::{Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
@@ -175,6 +176,8 @@ struct LastVerdict {
     before: State,
     seen: GatesSeen,
     standing: Standing,
+    /// Nothing but the promise was missing.
+    promise_missing: bool,
 }
 
 /// What the last run of the agent leaves for the next prompt and for the judgement.
@@ -369,22 +372,25 @@ impl Drive<'_> {
             Err(error) => return Err(error.into()),
         };
         let mut state = ledger::state(&self.driver.dir())?;
-        let changed_strategy = state.drive.rethinks;
         self.driver.follow.hear(&News::Judged { number: iteration, state: &state });
-        if changed_strategy {
-            self.driver.follow.hear(&News::StrategyChanged);
-        }
-        match outcome.decision {
+        match &outcome.decision {
             Decision::Hold { .. } => match self.why_to_pause(&state) {
                 Some(why) => state = self.driver.append(vec![Event::Paused { why }])?,
-                None => self.back_off(&state),
+                None => {
+                    if state.drive.rethinks {
+                        self.driver.follow.hear(&News::StrategyChanged);
+                    }
+                    self.back_off(&state);
+                }
             },
             // It is over, or somebody has paused it meanwhile: the state says so.
             Decision::LetGo { .. } | Decision::Ignore(_) => {}
             Decision::Gather | Decision::Wait { .. } => unreachable!("a driver's gates were looked at"),
         }
         if let Some(Evidence::Gates(seen)) = outcome.facts.evidence {
-            self.last = Some(LastVerdict { before: outcome.before, seen, standing: outcome.facts.standing });
+            let promise_missing = state.last.as_ref().is_some_and(lacks_promise_alone);
+            let standing = outcome.facts.standing;
+            self.last = Some(LastVerdict { before: outcome.before, seen, standing, promise_missing });
         }
         Ok(state)
     }
@@ -439,9 +445,13 @@ impl Drive<'_> {
             signals: Some(driver.signals),
         };
         let to_keep = state.drive.to_keep();
-        let mut gates = Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep };
+        let mut gates =
+            Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep, has_told: false };
         let judged = case.judge(&asked, &mut gates)?;
         gates.keep(None);
+        if let Some(Evidence::Gates(seen)) = &judged.facts.evidence {
+            gates.tell_what_stood_in(seen);
+        }
         Ok(judged)
     }
 
@@ -467,6 +477,7 @@ impl Drive<'_> {
             standing: &last.standing,
             denials: &run.denials,
             cut_off: run.cut_off.as_deref(),
+            promise_missing: last.promise_missing,
         });
         prompt(plan, tasks.as_ref(), number, context, approach, last)
     }
@@ -561,8 +572,13 @@ fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<LastVerdict
             unsettled: Vec::new(),
         },
         standing: Standing::Accepted,
+        promise_missing: lacks_promise_alone(last),
     });
     Ok((last, last_run))
+}
+
+fn lacks_promise_alone(last: &LastJudgement) -> bool {
+    matches!(last.reason, Reason::PromiseMissing { .. })
 }
 
 /// What the loop's own clock leaves for one run.
@@ -603,9 +619,17 @@ struct Gates<'a, 'k> {
     keeper: &'a mut Keeper<'k>,
     /// The iteration whose tree is still to be kept.
     to_keep: Option<u32>,
+    has_told: bool,
 }
 
 impl Gates<'_, '_> {
+    /// Where nothing had to be run, nobody heard of a gate.
+    fn tell_what_stood_in(&mut self, seen: &GatesSeen) {
+        for report in seen.reports.iter().filter(|_| !self.has_told) {
+            self.follow.hear(&News::GateFinished(report));
+        }
+    }
+
     fn keep(&mut self, tree: Option<&Arc<Tree>>) {
         if let Some(number) = self.to_keep.take() {
             self.keeper.keep(number, tree, self.follow);
@@ -627,6 +651,7 @@ impl Watch for Gates<'_, '_> {
     }
 
     fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
+        self.has_told = true;
         self.follow.hear(&News::GateFinished(report));
     }
 

@@ -253,6 +253,7 @@ impl Case<'_> {
             accepted_rules: files::read_if_there(&self.home.accepted_rules())?
                 .and_then(|bytes| IgnoreRules::from_bytes(&bytes)),
             all_gates: !self.is_part,
+            receipts_of: self.preset.own_receipts.then_some(&self.loop_id),
         };
         let mut just_read = None;
         if !asked.fresh {

@@ -16,7 +16,7 @@ use ralph_core::foreign_text;
 use ralph_core::gate::plan::{Plan, Progress};
 use ralph_core::gate::receipt::{Receipt, Witnessed};
 use ralph_core::gate::{Answer, Gate, GateReport, Outcome};
-use ralph_core::id::{Digest, TreeHash};
+use ralph_core::id::{Digest, LoopId, TreeHash};
 use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 
@@ -59,6 +59,8 @@ pub(crate) struct Run<'a> {
     pub(crate) accepted_rules: Option<IgnoreRules>,
     /// Whether these are all gates of the config: the others may be what makes these pass.
     pub(crate) all_gates: bool,
+    /// Only receipts of this loop stand in for a run; none: anybody's.
+    pub(crate) receipts_of: Option<&'a LoopId>,
 }
 
 /// Whether a receipt may stand in for a later run on the same fingerprint.
@@ -174,7 +176,7 @@ impl Run<'_> {
         if !self.binds(tree) {
             return None;
         }
-        receipts::find(self.home, gate, &self.environment.digest, &part(tree, inputs))
+        receipts::find(self.home, gate, &self.environment.digest, &part(tree, inputs), self.receipts_of)
     }
 }
 
@@ -316,6 +318,10 @@ impl<'a> Pass<'a> {
             let receipt =
                 (ran.outcome == Outcome::Passed && files.is_empty()).then(|| self.witness(at, &ran));
             let report = report(gate, ran, files.clone());
+            if report.outcome.answer() == Answer::Fail {
+                let tree = part(&self.tree, self.inputs[at].as_ref());
+                receipts::forget(self.run.home, gate, &self.run.environment.digest, &tree);
+            }
             watch.finished(&report, receipt.as_ref(), self.findable(at));
             self.results[at] = Some((report, receipt));
         }

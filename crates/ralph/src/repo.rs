@@ -88,6 +88,11 @@ impl Repo {
     }
 
     /// A name for our own folder of this repo: readable, and no two the same.
+    /// Whether git may know it: there is something of its name here or above.
+    pub(crate) fn has_git(&self) -> bool {
+        self.root.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok())
+    }
+
     pub(crate) fn id(&self) -> String {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let safe: String = name

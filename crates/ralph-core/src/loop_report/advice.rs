@@ -20,6 +20,7 @@ impl LoopReport {
             )
             .code(format!("allow: [{}]", quoted(&rule)))
         }));
+        advice.extend(self.did_nothing());
         advice.extend(self.ending.limit().and_then(raise));
         advice.extend(self.definition());
         let flaky: BTreeSet<&str> =
@@ -47,6 +48,15 @@ impl LoopReport {
             )));
         }
         advice
+    }
+
+    /// What a verdict is worth that was there before the work began.
+    pub(super) fn did_nothing(&self) -> Option<Phrase> {
+        let is_verified = matches!(self.ending, Ending::Judged { verdict: Verdict::Verified, .. });
+        let no_file = self.files.as_ref().is_some_and(Vec::is_empty);
+        (is_verified && no_file).then(|| {
+            Phrase::new("No file was changed: the gates would have passed before, and cannot tell whether this task is done.")
+        })
     }
 
     /// What a person does now.

@@ -65,6 +65,7 @@ impl LoopReport {
             .with(Tone::Strong, format!("  {}", clipped(&one_line(&self.task), TASK)));
         let mut lines = vec![head, indented().with(Tone::Faint, self.what_it_took().join(" · "))];
         if self.status() == ReportStatus::Completed {
+            lines.extend(self.did_nothing().map(|note| labelled("note", &note)));
             return lines;
         }
         lines.extend(self.what_is_open().iter().take(MOST_IN_SUMMARY).map(|open| labelled("open", open)));

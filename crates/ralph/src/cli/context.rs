@@ -5,13 +5,13 @@ use std::path::Path;
 use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
-use crate::definition::{Found, Settings};
+use crate::definition::{Found, InForce, Settings};
 use crate::driver::driven::DrivenLoop;
 use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::tree::TreeReader;
-use crate::trust::{Acceptance, Trust};
+use crate::trust::{Acceptance, AcceptedBy, Trust};
 use crate::{env, exit, files};
 
 pub(super) struct Place {
@@ -72,6 +72,13 @@ impl Place {
     fn found_by(&self, accepted: &[Acceptance]) -> Result<Found, Failure> {
         let revoked = self.trust.revoked_at(&self.repo).is_some();
         Ok(Found::look(&self.home, &self.repo, accepted, revoked, &self.settings.defaults())?)
+    }
+
+    /// Who accepted what is in force, if that was an agent and no person has since.
+    pub(super) fn unconfirmed(&self, in_force: &InForce) -> Option<String> {
+        let mut accepted = self.trust.accepted(&self.repo).iter().rev();
+        let newest = accepted.find(|acceptance| acceptance.sha256 == in_force.sha256)?;
+        matches!(newest.by, AcceptedBy::AgentsShell { .. }).then(|| newest.by.to_string())
     }
 
     /// The session loops that a command is about: the named one; else that of the session in whose shell we are; else

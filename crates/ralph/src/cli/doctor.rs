@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use super::context::Place;
 use super::{Done, Failure};
 use crate::definition::{Found, InForce};
+use crate::driver::driven::DrivenLoop;
+use crate::driver::lines::pause_cause;
 use crate::install::Timeouts;
 use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
 use crate::loop_file::OnDisk;
 use crate::loops::SessionLoop;
-use crate::trust::AcceptedBy;
 use crate::ui::{self, BAD, FAINT, GOOD, paint};
 use crate::{clock, env, exit, ledger};
 
@@ -250,10 +251,7 @@ impl Examination {
     /// What an agent accepted is shown until a person confirms it.
     fn acceptance(&mut self, place: &Place, found: &Found) {
         let Found::InForce(in_force) = found else { return };
-        let accepted = place.trust.accepted(&place.repo).iter();
-        let by =
-            accepted.rev().find(|acceptance| acceptance.sha256 == in_force.sha256).map(|found| &found.by);
-        if let Some(by @ AcceptedBy::AgentsShell { .. }) = by {
+        if let Some(by) = place.unconfirmed(in_force) {
             let what = format!("the gates were accepted by {by}, not by a person");
             self.wrong(
                 "trust",
@@ -388,7 +386,16 @@ impl Examination {
         let session = env::agent_session();
         let of_session = session.as_ref().map(|session| SessionLoop::of(&place.home, session)).transpose()?;
         let open: Vec<&SessionLoop> = loops.iter().filter(|found| is_open(found)).collect();
-        match (&of_session, open.is_empty()) {
+        let driven = DrivenLoop::open_in(&place.repo_home)?;
+        for found in &driven {
+            let what = match (found.driven_by(), &found.state.paused) {
+                (Some(process), _) => format!("driven by process {process}"),
+                (None, Some(why)) => format!("paused ({}); `ralph resume` goes on", pause_cause(why)),
+                (None, None) => "left open, nobody drives it; `ralph resume` goes on".to_owned(),
+            };
+            self.good("loop", format!("{}: {what}", found.id));
+        }
+        match (&of_session, open.is_empty() && driven.is_empty()) {
             (Some(None), _) => self.good("loop", format!("this session carries no loop; {START}")),
             (None, true) => self.good("loop", format!("no loop is open in this repo; {START}")),
             (Some(Some(_)) | None, _) => {}

@@ -16,6 +16,7 @@ use ralph_core::layout::Layout;
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::definition::{self, InForce};
+use crate::driver::driven;
 use crate::engine::{self, Asked};
 use crate::install::{Installed, Timeouts, Undone, claude};
 use crate::trust::Trust;
@@ -70,6 +71,9 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here_or_new()?;
     if arguments.uninstall {
         return uninstall(&place);
+    }
+    if driven::are_we_driven(&place.home) && !arguments.dry_run {
+        Place::only_for_a_person("accept the gates that it is judged by")?;
     }
     let plan = Plan::make(&place, arguments, &Choices::of(&place, arguments)?)?;
     plan.show(&place);
@@ -193,6 +197,7 @@ impl Plan {
             Some(file) => {
                 let effective = read_config(place, file.layout, &file.text)?;
                 refuse_another_guard(file.path, &effective.guard, choices)?;
+                refuse_other_gates(file.path, &arguments.gate)?;
                 (None, effective)
             }
             None => {
@@ -336,6 +341,16 @@ impl Plan {
         ));
         Ok(())
     }
+}
+
+/// The same for the gates in it.
+fn refuse_other_gates(path: &str, gates: &[String]) -> Result<(), Failure> {
+    let Some(gate) = gates.first() else { return Ok(()) };
+    Err(Failure::new(
+        exit::USAGE,
+        format!("{path} is there already and names the gates; nothing was written"),
+    )
+    .hint(format!("write `- {gate}` under `verify:` in it, then `ralph trust`")))
 }
 
 /// A config that is there is the person's: who is held by it is for them to write.

@@ -49,12 +49,12 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = iterations)]
     max_iterations: Option<Attempts>,
     /// End after this time: 90m, 8h
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_some)]
     max_time: Option<Duration>,
-    /// End when this many dollars are used up; the client gets what is left as its own limit
+    /// End when this many dollars are used up; Claude Code gets what is left as its own limit
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<Micros>,
-    /// The agent also has to say <promise>TEXT</promise>, alone on a line
+    /// Ask the agent to say <promise>TEXT</promise>, alone on a line, when it is done; if it forgets, it is asked once more
     #[arg(long, value_name = "TEXT")]
     completion_promise: Option<String>,
     /// Until every box in that file is ticked, too
@@ -70,10 +70,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// End one run of the agent after this time
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_some)]
     max_run: Duration,
     /// End it when it neither prints nor changes a file for this time
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration::parse_some)]
     max_silence: Duration,
     /// Do not keep the tree of every iteration as a hidden git ref
     #[arg(long)]
@@ -290,7 +290,7 @@ impl Arguments {
             agent: profile.name.clone(),
             memory: if self.continue_session { Memory::Continue } else { Memory::Fresh },
             model: self.model.clone(),
-            checkpoints: !self.no_checkpoints,
+            checkpoints: !self.no_checkpoints && place.repo.has_git(),
             longest_run: self.max_run,
             longest_silence: self.max_silence,
             gate_timeout: Some(place.settings.gate_timeout)
@@ -374,7 +374,7 @@ fn one_at_a_time(place: &Place) -> Result<Lock, Failure> {
     Lock::take_unless(&lock, MOMENTS, || driven().is_some())?.ok_or_else(|| {
         let which = driven().unwrap_or_default();
         Failure::new(exit::NEEDS_PERSON, format!("a loop is being driven in this work tree already{which}"))
-            .hint("`ralph log -f` follows it, `ralph cancel` ends it; `git worktree add` makes room for another")
+            .hint("`ralph log -f` follows it, `ralph cancel LOOP` ends it; `git worktree add` makes room for another")
     })
 }
 

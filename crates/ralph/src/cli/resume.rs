@@ -13,7 +13,7 @@ use crate::{env, exit, language, loops, sessions, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  ralph resume             every paused loop and every freed session of this repo\n  \
+    after_help = "Examples:\n  ralph resume             the paused loop of this repo, and every freed session\n  \
 ralph resume fix-the-3f  one loop, by the beginning of its id\n\n\
 A loop of `ralph loop` goes on in this terminal, after an interrupt or any kill. \
 In the session itself, say `continue`. What a person, a limit or errors paused, no agent's shell resumes."

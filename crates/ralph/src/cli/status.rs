@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::Done;
 use super::context::Place;
 use crate::definition::{Found, InForce};
+use crate::driver::driven::DrivenLoop;
 use crate::ledger::{self, Reading};
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::{clock, language, task_list};
@@ -150,7 +151,7 @@ fn show_loops(place: &Place, loops: &[(LoopId, Reading)]) {
         ui::say(format_args!(
             "{}  {}  {}",
             paint(STRONG, format!("{:26}", id.as_str())),
-            standing(state, lang),
+            driven(id, state).unwrap_or_else(|| standing(state, lang)),
             paint(FAINT, when)
         ));
         for line in lines(place, state, lang) {
@@ -164,6 +165,16 @@ fn show_loops(place: &Place, loops: &[(LoopId, Reading)]) {
             ));
         }
     }
+}
+
+/// Who drives a loop of the driver that has not come to rest.
+fn driven(id: &LoopId, state: &State) -> Option<String> {
+    let is_driven = state.subject == Some(Subject::Driver) && state.status == Status::Running;
+    let found = is_driven.then(|| DrivenLoop { id: id.clone(), state: state.clone() })?;
+    Some(match found.driven_by() {
+        Some(process) => paint(ODD, format!("driven by process {process}")),
+        None => paint(BAD, "left open, nobody drives it; `ralph resume` goes on"),
+    })
 }
 
 fn standing(state: &State, lang: Lang) -> String {

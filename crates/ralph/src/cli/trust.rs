@@ -4,13 +4,15 @@ use std::process::ExitCode;
 
 use ralph_core::config::{Config, Guard};
 use ralph_core::duration;
+use ralph_core::facts::Standing;
 use ralph_core::id::Digest;
 use ralph_core::layout::Layout;
 use serde_json::json;
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::definition;
+use crate::definition::{self, Found};
+use crate::driver::driven;
 use crate::trust::{Acceptance, AcceptedBy, Trust};
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 use crate::{clock, env, exit};
@@ -38,7 +40,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
-    if env::inside_gate_of().is_some() && !arguments.show {
+    let judged_by_them = env::inside_gate_of().is_some() || driven::are_we_driven(&place.home);
+    if judged_by_them && !arguments.show {
         Place::only_for_a_person("accept gates or take that back")?;
     }
     if arguments.revoke {
@@ -188,6 +191,14 @@ impl Offered {
                 ui::say(format_args!("  {} on {when} by {}", paint(GOOD, "accepted"), acceptance.by));
             }
             None => ui::say(format_args!("  {}", paint(ODD, "not accepted"))),
+        }
+        if !self.config.enabled {
+            ui::say(format_args!("  {}", paint(ODD, "switched off by `enabled: false`: nothing runs")));
+        }
+        if let Ok(Found::InForce(in_force)) = place.found()
+            && let Standing::Changed { difference } = &in_force.standing
+        {
+            ui::say(format_args!("\nWhat was accepted stays in force. The difference:\n{difference}"));
         }
     }
 

@@ -122,7 +122,14 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
                 ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
                 Err(Failure::new(exit::USAGE, format!("{} cannot be read; nothing was run", broken.path)))
             }
-            (None, Standing::Accepted) => Ok(in_force),
+            (None, Standing::Accepted) => {
+                if let Some(by) = place.unconfirmed(&in_force) {
+                    ui::remark(format_args!(
+                        "note: no person has confirmed these gates, they were accepted by {by}; `ralph trust` at a terminal does"
+                    ));
+                }
+                Ok(in_force)
+            }
             (None, Standing::Changed { difference }) => {
                 ui::remark(difference);
                 Err(refused("the gate definition is not the accepted one; nothing was run"))

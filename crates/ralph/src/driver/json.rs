@@ -77,8 +77,13 @@ fn begins(plan: &Plan, state: &State) -> Value {
         "max_seconds": clock.value.map(|length| length.as_secs_f64()),
         "max_cost_usd": cost.value.map(dollars),
         "iterations": state.drive.iterations,
-        "cost_usd": dollars(state.drive.cost),
+        "cost_usd": cost_so_far(plan, state),
     })
+}
+
+/// Nothing where the client does not say.
+fn cost_so_far(plan: &Plan, state: &State) -> Option<f64> {
+    plan.profile.dialect.tells_cost().then(|| dollars(state.drive.cost))
 }
 
 fn agent(event: &AgentEvent) -> (&'static str, Value) {
@@ -121,7 +126,7 @@ fn agent_ended(run: &AgentRun, state: &State) -> Value {
         "why": why,
         "seconds": seconds(run.took),
         "cost_usd": run.cost.map(dollars),
-        "total_cost_usd": dollars(state.drive.cost),
+        "total_cost_usd": Some(state.drive.cost).filter(|cost| cost.get() > 0 || run.cost.is_some()).map(dollars),
         "tokens": tokens(run.tokens),
         "session": run.session,
         "denied": run.denied,
@@ -192,7 +197,7 @@ fn ends(plan: &Plan, state: &State, signal: Option<i32>) -> Value {
         "tree": Value::Null,
         "paused": state.paused,
         "iterations": state.drive.iterations,
-        "cost_usd": dollars(state.drive.cost),
+        "cost_usd": cost_so_far(plan, state),
         "seconds": seconds,
         "exit_code": exit::of_drive(state, signal),
     });
@@ -209,8 +214,10 @@ fn most(attempts: Attempts) -> Option<u32> {
     }
 }
 
-fn tokens(tokens: Tokens) -> Value {
-    json!({"input": tokens.input, "cached": tokens.cached, "output": tokens.output})
+/// Nothing where the client does not say.
+fn tokens(tokens: Tokens) -> Option<Value> {
+    let told = json!({"input": tokens.input, "cached": tokens.cached, "output": tokens.output});
+    (tokens != Tokens::default()).then_some(told)
 }
 
 fn dollars(cost: Micros) -> f64 {

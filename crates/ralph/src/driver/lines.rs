@@ -117,6 +117,9 @@ impl Lines {
             }
             Status::Paused => {
                 let why = state.paused.as_ref().map_or_else(|| "it was told to".into(), pause_cause);
+                let last = state.drive.last_failure.as_ref();
+                let last = last.filter(|_| state.paused == Some(PauseCause::Errors));
+                let why = last.map_or_else(|| why.clone(), |last| format!("{why}, the last: {last}"));
                 format!("paused after {used}: {}; `ralph resume` goes on", one_line(&why, 300))
             }
             Status::Fresh | Status::Running => format!("left open after {used}; `ralph resume` goes on"),
@@ -266,10 +269,21 @@ fn gate_finished(report: &GateReport) -> Vec<String> {
     };
     let advisory = if report.advisory { " (advisory)" } else { "" };
     let mut lines = vec![format!("gate {name} {what}{advisory}")];
+    if report.outcome != Outcome::Passed {
+        lines.extend(last_lines(&report.excerpt));
+    }
     if let Some(log) = report.log.as_ref().filter(|_| report.outcome != Outcome::Passed) {
         lines.push(format!("  whole output: {}", one_line(log, 500)));
     }
     lines
+}
+
+/// Where most tools say what is wrong; all of it is in the log.
+fn last_lines(excerpt: &str) -> Vec<String> {
+    const MOST: usize = 4;
+    let lines: Vec<&str> = excerpt.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(MOST)..];
+    last.iter().map(|line| format!("  | {}", one_line(line, 160))).collect()
 }
 
 pub(crate) fn tree_changed(files: &[String]) -> String {
@@ -279,7 +293,9 @@ pub(crate) fn tree_changed(files: &[String]) -> String {
 /// Iterations, time and money.
 fn used_up(state: &State) -> String {
     let iterations = counted(state.drive.iterations as usize, "iteration");
-    let time = state.started_at.zip(state.last_activity).map(|(from, to)| between(from, to));
+    let rested = Duration::from_secs(state.rested);
+    let at_work = |(from, to)| between(from, to).saturating_sub(rested);
+    let time = state.started_at.zip(state.last_activity).map(at_work);
     let time = time.map(|time| format!(", {}", duration::show(time))).unwrap_or_default();
     let cost = state.drive.cost;
     let cost = if cost.get() > 0 { format!(", {cost}") } else { String::new() };

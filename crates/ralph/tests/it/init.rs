@@ -318,3 +318,11 @@ mod at_a_terminal {
         assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     }
 }
+
+#[test]
+fn a_config_that_is_there_keeps_its_gates() {
+    let sandbox = Sandbox::gated("verify: ['true']\n");
+    let refused = sandbox.ralph(&["init", "--yes", "--gate", "make check"]).exits(2);
+    assert!(refused.stderr.contains("write `- make check` under `verify:`"), "{refused:#?}");
+    assert_eq!(sandbox.read("ralph.yaml"), "verify: ['true']\n");
+}

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, wait_until};
 
 #[test]
 fn scripts_can_rely_on_these_keys() {
@@ -82,4 +82,19 @@ fn a_damaged_ledger_is_shown() {
     std::fs::write(&path, text.replacen("gates_failed", "gates_passed", 1)).expect("tampered");
     sandbox.ralph(&["status"]).success().says("ledger damaged at line");
     assert!(sandbox.status()["loops"][0]["damage"].is_string());
+}
+
+#[test]
+fn a_driven_loop_names_who_drives_it() {
+    let sandbox = Sandbox::gated("verify: ['false']\n");
+    let arguments = ["loop", "count", "--quiet", "--agent", "command:touch ../runs; exec sleep 60"];
+    let mut driver = sandbox.command(&arguments).spawn().expect("the binary");
+    wait_until("its agent runs", || sandbox.path("../runs").exists());
+    let by = format!("driven by process {}", driver.id());
+    sandbox.ralph(&["status"]).success().says(&by).says("#1 / 15");
+    assert!(sandbox.ralph(&["doctor"]).stdout.contains(&by));
+    driver.kill().expect("a child of ours");
+    driver.wait().expect("an end");
+    sandbox.ralph(&["status"]).success().says("nobody drives it; `ralph resume` goes on");
+    sandbox.ralph(&["cancel"]).success().says("was at iteration 1");
 }

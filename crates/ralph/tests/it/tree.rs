@@ -98,3 +98,17 @@ fn a_pass_before_the_last_edit_is_worth_nothing() {
     sandbox.file("src.txt", "bug\n");
     sandbox.stop("check").answer().held();
 }
+
+/// Something that is no part of the tree has changed: then an older pass stands for nothing any more.
+#[test]
+fn a_failure_takes_back_what_passed_before_on_the_same_tree() {
+    let sandbox = Sandbox::new();
+    sandbox.file(".gitignore", "build/\n");
+    sandbox.file("build/out", "ok\n");
+    sandbox.file("ralph.yaml", "verify: [grep -q ok build/out]\n");
+    sandbox.trust();
+    sandbox.ralph(&["verify"]).success();
+    std::fs::remove_file(sandbox.path("build/out")).expect("our own");
+    sandbox.ralph(&["verify", "--fresh"]).exits(1);
+    sandbox.ralph(&["verify"]).exits(1);
+}

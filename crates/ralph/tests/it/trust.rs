@@ -77,6 +77,9 @@ fn who_accepted_is_written_down() {
     sandbox.trust();
     assert_eq!(sandbox.status()["accepted"][1]["by"], json!({"who": "agents_shell", "client": "claude"}));
     sandbox.ralph(&["status"]).success().says("by an agent's shell (claude)");
+    sandbox.set("CLAUDECODE", "");
+    sandbox.file("done.txt", "");
+    sandbox.ralph(&["verify"]).success().says("no person has confirmed these gates");
 }
 
 #[test]

@@ -44,9 +44,16 @@ fn the_number_of_iterations_is_that_of_the_agent_wherever_the_flag_stands() {
 #[test]
 fn a_limit_that_is_none_is_refused() {
     let scene = Scene::new(DONE, "");
-    for flag in
-        ["--max-iterations=0", "--max-iterations=-1", "--max-cost=0", "--max-cost=NaN", "--max-time=soon"]
-    {
+    for flag in [
+        "--max-iterations=0",
+        "--max-iterations=-1",
+        "--max-cost=0",
+        "--max-cost=NaN",
+        "--max-time=soon",
+        "--max-time=0s",
+        "--max-run=0",
+        "--max-silence=0m",
+    ] {
         scene.drive(&[flag]).exits(2);
     }
     assert_eq!(scene.runs(), 0);

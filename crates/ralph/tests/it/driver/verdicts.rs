@@ -25,8 +25,23 @@ esac"#;
 #[test]
 fn work_that_is_done_already_still_takes_one_run() {
     let scene = Scene::new("true", "");
-    verified(scene.drive(&[]));
+    let ran = verified(scene.drive(&[]));
     assert_eq!(scene.runs(), 1);
+    assert!(ran.stdout.contains("No file was changed"), "what that is worth is told: {ran:#?}");
+    let scene = Scene::new("true", "echo x > work");
+    assert!(!verified(scene.drive(&[])).stdout.contains("No file was changed"));
+}
+
+/// What git ignores is no part of the tree, and a gate may look at it all the same.
+#[test]
+fn a_receipt_from_before_the_loop_ends_none() {
+    let scene = Scene::new("grep -q ok build/out", "");
+    scene.sandbox.file(".gitignore", "build/\n");
+    scene.sandbox.file("build/out", "ok\n");
+    scene.sandbox.trust();
+    scene.sandbox.ralph(&["verify"]).success();
+    std::fs::remove_file(scene.sandbox.path("build/out")).expect("our own");
+    unverified(scene.drive(&["--max-iterations", "1"]), 1);
 }
 
 const CLAIMS: &str =
@@ -75,6 +90,7 @@ fn a_promise_is_asked_for_once_and_is_no_condition() {
         scene.told("judged", "reason").iter().map(|reason| reason["code"].to_string()).collect();
     assert_eq!(reasons, ["\"promise_missing\"", "\"all_gates_passed_unpromised\""]);
     assert!(scene.prompt(1).contains("<promise>SHUT</promise>"), "{}", scene.prompt(1));
+    assert!(scene.prompt(2).contains("only the promise was not given"), "{}", scene.prompt(2));
 }
 
 #[test]
