@@ -239,6 +239,14 @@ impl Guard {
                 let hint = format!("for a sub-agent of that name write `agent:{name}`");
                 return Err(place.problem(format!("this version does not hold `{name}` yet"), hint));
             }
+            let nearly = strsim::damerau_levenshtein(&name, SESSION) <= 2;
+            if nearly && name != SESSION {
+                let hint =
+                    format!("did you mean `{SESSION}`? For a sub-agent of that name write `agent:{name}`");
+                return Err(
+                    place.problem(format!("`guard`: `{name}` is nearly a word for something else"), hint)
+                );
+            }
             check_glob(&name)
                 .map_err(|error| place.problem(format!("`guard`: {error}"), "write it like `check*`"))?;
             words.push(name);

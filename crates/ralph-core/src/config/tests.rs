@@ -90,6 +90,12 @@ fn what_is_wrong_is_named_with_its_place_and_a_hint() {
         ),
         ("verify:\n  - {run: a, name: x, needs: [x]}\n", 2, "waits for itself", "`needs`"),
         ("verify:\n  - {run: a, inputs: [\"[\"]}\n", 2, "`inputs`", "src/**"),
+        (
+            "guard: [check, sesion]\n",
+            1,
+            "`sesion` is nearly a word for something else",
+            "did you mean `session`?",
+        ),
         ("guard: [teammates]\n", 1, "does not hold `teammates` yet", "agent:teammates"),
         ("reports: nowhere\n", 1, "`reports: nowhere` is no place", "`repo`, `home`, `off`"),
         ("reports: hom\n", 1, "`reports: hom` is no place", "did you mean `home`?"),
