@@ -63,6 +63,17 @@ pub fn hook_payload(bytes: &[u8]) {
     ];
     for reply in replies {
         let answer = claude::render(&reply, &call.event);
+        let answer = match answer {
+            claude::Rendered { exit_code: 0, stdout, stderr } => {
+                assert!(stderr.is_empty(), "nobody reads it there");
+                stdout
+            }
+            held => {
+                let is_block = matches!(reply, HookReply::Block { .. });
+                assert!(is_block && held.exit_code == 2 && held.stdout.is_empty() && !held.stderr.is_empty());
+                continue;
+            }
+        };
         if answer.is_empty() {
             assert!(!matches!(reply, HookReply::Block { .. }));
             continue;

@@ -190,37 +190,49 @@ fn plan_problem(error: &PlanError, gates: &[Gate], places: &[problem::Place]) ->
     places[at].problem(error.to_string(), hint)
 }
 
-/// Who is held: sub-agents by name or glob, and the session itself. Stored as the words of the config.
+/// Who is held: sub-agents by name or glob, the session itself, teammates and the tasks of a team. Stored as the words of
+/// the config.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Guard {
     agents: Vec<String>,
     session: bool,
+    teammates: bool,
+    tasks: bool,
 }
 
 /// The word for the session itself.
 const SESSION: &str = "session";
+/// The word for every teammate, whatever its name.
+const TEAMMATES: &str = "teammates";
+/// The word for the tasks that a session or its team works through.
+const TASKS: &str = "tasks";
 
-/// Words that will mean somebody else than a sub-agent of that name.
-const RESERVED: [&str; 2] = ["teammates", "tasks"];
+/// Words that mean somebody else than a sub-agent of that name.
+const RESERVED: [&str; 3] = [SESSION, TEAMMATES, TASKS];
 
 /// What makes a reserved word the name of a sub-agent.
 const AGENT: &str = "agent:";
 
 impl From<Vec<String>> for Guard {
     fn from(words: Vec<String>) -> Self {
-        let session = words.iter().any(|word| word == SESSION);
+        let has = |reserved: &str| words.iter().any(|word| word == reserved);
+        let (session, teammates, tasks) = (has(SESSION), has(TEAMMATES), has(TASKS));
         let agent = |word: String| word.strip_prefix(AGENT).map_or(word.clone(), str::to_owned);
-        Self { agents: words.into_iter().filter(|word| word != SESSION).map(agent).collect(), session }
+        let agents = words.into_iter().filter(|word| !RESERVED.contains(&word.as_str())).map(agent).collect();
+        Self { agents, session, teammates, tasks }
     }
 }
 
 impl From<Guard> for Vec<String> {
     fn from(guard: Guard) -> Self {
-        let is_word = |name: &String| name == SESSION || RESERVED.contains(&name.as_str());
+        let is_word = |name: &String| RESERVED.contains(&name.as_str());
         let agent = |name: String| if is_word(&name) { format!("{AGENT}{name}") } else { name };
         let agents = guard.agents.into_iter().map(agent);
-        agents.chain(guard.session.then(|| SESSION.to_owned())).collect()
+        let reserved = [(guard.session, SESSION), (guard.teammates, TEAMMATES), (guard.tasks, TASKS)];
+        agents
+            .chain(reserved.into_iter().filter(|(held, _)| *held).map(|(_, word)| word.to_owned()))
+            .collect()
     }
 }
 
@@ -234,10 +246,6 @@ impl Guard {
                 return Err(
                     place.problem("`guard`: a character that hides what is written", "write plain names")
                 );
-            }
-            if RESERVED.contains(&name.as_str()) {
-                let hint = format!("for a sub-agent of that name write `agent:{name}`");
-                return Err(place.problem(format!("this version does not hold `{name}` yet"), hint));
             }
             let nearly = strsim::damerau_levenshtein(&name, SESSION) <= 2;
             if nearly && name != SESSION {
@@ -259,6 +267,16 @@ impl Guard {
         self.session
     }
 
+    /// Whether every teammate is judged before it rests.
+    pub fn holds_teammates(&self) -> bool {
+        self.teammates
+    }
+
+    /// Whether a task is looked at before it counts as completed.
+    pub fn holds_tasks(&self) -> bool {
+        self.tasks
+    }
+
     /// Whether a sub-agent of that name is held. A plugin's agent arrives as `plugin:check`: the prefix is stripped.
     pub fn holds_agent(&self, agent_type: &str) -> bool {
         let bare = bare_agent_name(agent_type);
@@ -278,7 +296,7 @@ impl Guard {
 
 impl Default for Guard {
     fn default() -> Self {
-        Self { agents: vec!["check".into()], session: false }
+        Self { agents: vec!["check".into()], session: false, teammates: false, tasks: false }
     }
 }
 

@@ -185,6 +185,10 @@ impl Stop<'_> {
             Some(Evidence::Markers { missing }) => {
                 self.failed(Reason::MarkersMissing { markers: missing.clone() }, None, Vec::new())
             }
+            Some(Evidence::Untidy(flaws)) => {
+                self.failed(Reason::Untidy { flaws: flaws.clone() }, None, Vec::new())
+            }
+            Some(Evidence::Tidy) => self.passed(Verdict::Claimed, Reason::Tidy, None),
             Some(Evidence::Gates(seen)) => self.judge_gates(seen),
         }
     }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::budget::Limits;
 use crate::gate::receipt::Receipt;
 use crate::gate::{Answer, Gate, GateReport};
+use crate::hygiene::Flaw;
 use crate::id::{Digest, SessionId, TreeHash};
 use crate::layout::Layout;
 use crate::ledger::event::{FailureMark, Subject};
@@ -86,6 +87,8 @@ pub enum Standing {
 pub enum Checks {
     Gates,
     Markers,
+    /// What was added, and no gate.
+    Hygiene,
     /// No gate: the session's promise and task list alone.
     Claims,
     /// Nothing to hold anybody for.
@@ -98,6 +101,10 @@ pub enum Evidence {
     Markers {
         missing: Vec<String>,
     },
+    /// Something was left behind, so no gate was run.
+    Untidy(Vec<Flaw>),
+    /// Nothing was left behind, and no gate is asked for.
+    Tidy,
     /// There is no gate to run.
     Claims,
     /// Something outside must happen first; nobody is at fault.

@@ -9,7 +9,7 @@ use crate::duration;
 use crate::facts::{Evidence, Facts, GatesSeen, Standing};
 use crate::gate::{Answer, GateReport};
 use crate::id::GateName;
-use crate::ledger::event::FailureMark;
+use crate::ledger::event::{FailureMark, Subject};
 use crate::state::State;
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
@@ -49,6 +49,9 @@ pub fn headline(facts: &Facts, decision: &Decision) -> Option<String> {
     let phrases = &facts.layout.data().phrases;
     let line = match (verdict, limit) {
         (Verdict::Verified, _) => phrases.passed.to_owned(),
+        (Verdict::Claimed, _) if *reason == Reason::Tidy => {
+            format!("Completed on claim: {}", sentence(reason))
+        }
         (Verdict::Claimed, _) => {
             "Completed on claim, unverified: all completion markers stated, no gate is set up".into()
         }
@@ -95,10 +98,15 @@ pub fn notice(facts: &Facts, decision: &Decision) -> Option<Notice> {
     let line = headline(facts, decision)?;
     let Decision::LetGo { verdict, .. } = decision else { return None };
     let name = facts.subject.name();
+    let who = match facts.subject {
+        Subject::Teammate { .. } => "the teammate",
+        Subject::TeamTask { .. } => "the task",
+        _ => "the sub-agent",
+    };
     let person = format!("ralph: `{name}`: {line}");
     let agent = (*verdict != Verdict::Verified).then(|| {
         format!(
-            "ralph: the sub-agent `{name}` was let go, but its work is NOT verified. {line}\n\
+            "ralph: {who} `{name}` was let go, but its work is NOT verified. {line}\n\
              Do not report it as done. `ralph status` shows where it stands; `ralph verify` runs the gates now."
         )
     });
@@ -152,6 +160,11 @@ pub fn sentence(reason: &Reason) -> String {
         Reason::AllTasksTicked => "every box of the task list is ticked, and no gate is set up".into(),
         Reason::NothingAsked => "nothing was asked for that could be checked".into(),
         Reason::AllGatesPassedUnpromised => "All verify commands passed; the promise is missing".into(),
+        Reason::Untidy { flaws } => match flaws.as_slice() {
+            [flaw] => format!("something was left behind: {flaw}"),
+            all => format!("{} things were left behind in what was added", all.len()),
+        },
+        Reason::Tidy => "nothing was left behind; the gates wait for the last task".into(),
         Reason::TasksOpen { done, total } => format!("{} of {total} tasks are open", total - done),
         Reason::PromiseMissing { .. } => "the promise is missing".into(),
         Reason::RedBefore { gates } => {
@@ -189,7 +202,11 @@ fn shortlist(files: &[String]) -> String {
 }
 
 fn detail(facts: &Facts, before: &State, attempt: Option<u32>, reason: &Reason) -> String {
-    let mut parts = vec![opening(facts, attempt)];
+    let mut parts = vec![opening(facts, attempt, reason)];
+    if let Reason::Untidy { flaws } = reason {
+        let lines: Vec<String> = flaws.iter().map(|flaw| format!("- {flaw}")).collect();
+        parts.push(format!("Left behind in what was added:\n{}", lines.join("\n")));
+    }
     if let Some(Evidence::Gates(seen)) = &facts.evidence {
         parts.extend(
             seen.reports.iter().filter(|report| report.outcome.answer() != Answer::Pass).map(gate_block),
@@ -204,15 +221,21 @@ fn detail(facts: &Facts, before: &State, attempt: Option<u32>, reason: &Reason) 
     parts.join("\n\n")
 }
 
-fn opening(facts: &Facts, attempt: Option<u32>) -> String {
+fn opening(facts: &Facts, attempt: Option<u32>, reason: &Reason) -> String {
     let name = facts.subject.name();
+    let looked = match reason {
+        Reason::Untidy { .. } => "ralph looked at what was added",
+        _ => "ralph ran this project's gates on the files as they are now",
+    };
+    let stays = match facts.subject {
+        Subject::TeamTask { .. } => format!("The task `{name}` is not completed yet"),
+        _ => format!("`{name}` may not stop yet"),
+    };
     match (attempt, facts.limits.attempts.value) {
-        (Some(attempt), Attempts::AtMost(most)) => format!(
-            "ralph ran this project's gates on the files as they are now. `{name}` may not stop yet: attempt {attempt} of {most}."
-        ),
-        (Some(attempt), Attempts::Unlimited) => format!(
-            "ralph ran this project's gates on the files as they are now. `{name}` may not stop yet: attempt {attempt}."
-        ),
+        (Some(attempt), Attempts::AtMost(most)) => {
+            format!("{looked}. {stays}: attempt {attempt} of {most}.")
+        }
+        (Some(attempt), Attempts::Unlimited) => format!("{looked}. {stays}: attempt {attempt}."),
         (None, _) => format!(
             "ralph could not judge this stop of `{name}`. No attempt was used; after {} such stops in a row it is let go unverified.",
             facts.limits.errors.value
@@ -314,11 +337,15 @@ fn next_step(reason: &Reason) -> String {
             "The work cannot end verified this way. Put the gate definition back, or stop and let a person decide.".into()
         }
         Reason::CannotTell { trouble } => cannot_tell_hint(trouble),
+        Reason::Untidy { .. } => {
+            "Take these out or finish them, then stop again; the gates are run when nothing is left behind.".into()
+        }
         Reason::TasksOpen { .. } | Reason::PromiseMissing { .. } => {
             "Do what is left, and stop again when it is done.".into()
         }
         Reason::AllGatesPassed
         | Reason::AllMarkersStated
+        | Reason::Tidy
         | Reason::Promised
         | Reason::AllTasksTicked
         | Reason::NothingAsked

@@ -212,6 +212,8 @@ words! {
     reason_gates_failed,
     reason_tree_never_settled,
     reason_markers_missing,
+    reason_untidy,
+    reason_tidy,
     reason_definition_changed,
     reason_definition_revoked,
     reason_cannot_tell,

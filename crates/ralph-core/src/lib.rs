@@ -14,7 +14,9 @@
 //! - [`task_list`]: boxes to be ticked, and which task comes next
 //! - [`start_request`], [`control_word`]: what a person says to a loop
 //! - [`completion_marker`], [`state_file`], [`loop_file`]: claims and state of other layouts and of the official plugin
+//! - [`hygiene`]: what nobody means to leave behind in the lines they add
 //! - [`foreign_text`], [`secrets`], [`excerpt`], [`feedback`]: what the agent and the person are told
+//! - [`role_briefing`]: what an agent hears that is called into a judged session
 //! - [`lang`], [`banner`], [`loop_error`], [`telling`]: what a person reads about a loop, in four languages
 //! - [`goal`], [`transcript`]: what a session's loop is for, and whether a tool was called; [`note`]: what is noted about it
 //! - [`drive`]: what a driven loop does next; [`agent_profile`], [`driver_prompt`]: how it calls a headless agent, and
@@ -42,6 +44,7 @@ pub mod feedback;
 pub mod foreign_text;
 pub mod gate;
 pub mod goal;
+pub mod hygiene;
 pub mod id;
 pub mod lang;
 pub mod layout;
@@ -55,6 +58,7 @@ pub mod note;
 pub mod preset;
 pub mod promise;
 mod prose;
+pub mod role_briefing;
 pub mod secrets;
 pub mod start_request;
 pub mod state;

@@ -381,7 +381,10 @@ impl Folding<'_> {
         let kind = match subject {
             Subject::Driver => LoopKind::Driver,
             Subject::Session => LoopKind::Session,
-            Subject::SubAgent { .. } | Subject::Plain => return None,
+            Subject::SubAgent { .. }
+            | Subject::Teammate { .. }
+            | Subject::TeamTask { .. }
+            | Subject::Plain => return None,
         };
         Some(LoopReport {
             id: self.id.clone(),

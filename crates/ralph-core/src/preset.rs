@@ -12,6 +12,8 @@ pub enum Check {
     Gates,
     /// The completion markers of the task, where there is no gate.
     MarkersWithoutGates,
+    /// Nothing was left behind in what was added.
+    Hygiene,
     Promise,
     TaskList,
     PullRequest,
@@ -22,6 +24,8 @@ pub enum Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     SubAgent,
+    Teammate,
+    TeamTask,
     Session,
     SessionOrDriver,
     Driver,
@@ -57,6 +61,17 @@ pub const CHECK: Preset = Preset {
     on_exhausted: OnExhausted::Release,
     own_receipts: false,
 };
+
+pub const TEAMMATE: Preset =
+    Preset { name: "teammate", holds: Holds::Teammate, done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
+
+/// A task while others of its team are still open: their work may well break the gates for now.
+pub const TEAM_TASK: Preset =
+    Preset { name: "task", holds: Holds::TeamTask, done_when: &[Check::Hygiene], ..CHECK };
+
+/// The last open one: now everything has to fit together.
+pub const LAST_TEAM_TASK: Preset =
+    Preset { name: "last-task", holds: Holds::TeamTask, done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
 
 pub const SESSION: Preset = Preset {
     name: "session",
@@ -123,4 +138,5 @@ pub const DRIVE: Preset = Preset {
     own_receipts: true,
 };
 
-pub const ALL: [&Preset; 6] = [&CHECK, &SESSION, &TASKS, &PRE_PR, &POST_PR, &DRIVE];
+pub const ALL: [&Preset; 9] =
+    [&CHECK, &TEAMMATE, &TEAM_TASK, &LAST_TEAM_TASK, &SESSION, &TASKS, &PRE_PR, &POST_PR, &DRIVE];

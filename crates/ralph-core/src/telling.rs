@@ -279,6 +279,8 @@ pub fn sentence(reason: &Reason, lang: Lang) -> String {
         Reason::MarkersMissing { markers } => {
             fill(words.reason_markers_missing, &[("markers", &words.list(markers))])
         }
+        Reason::Untidy { flaws } => fill(words.reason_untidy, &[("flaws", &words.list(flaws))]),
+        Reason::Tidy => words.reason_tidy.to_owned(),
         Reason::TasksOpen { done, total } => {
             fill(words.tasks_open, &[("open", &(total - done)), ("total", total)])
         }

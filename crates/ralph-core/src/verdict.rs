@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Problem;
+use crate::hygiene::Flaw;
 use crate::id::GateName;
 use crate::loop_error::ErrorKind;
 use crate::money::Micros;
@@ -96,6 +97,12 @@ pub enum Reason {
     MarkersMissing {
         markers: Vec<String>,
     },
+    /// Something was left behind in what was added; no gate was run.
+    Untidy {
+        flaws: Vec<Flaw>,
+    },
+    /// Nothing was left behind; the gates wait for the last task.
+    Tidy,
     TasksOpen {
         done: usize,
         total: usize,
@@ -125,6 +132,8 @@ impl Reason {
             Self::AllTasksTicked => "all_tasks_ticked",
             Self::NothingAsked => "nothing_asked",
             Self::AllGatesPassedUnpromised => "all_gates_passed_unpromised",
+            Self::Untidy { .. } => "untidy",
+            Self::Tidy => "tidy",
             Self::TasksOpen { .. } => "tasks_open",
             Self::PromiseMissing { .. } => "promise_missing",
             Self::RedBefore { .. } => "red_before",

@@ -62,6 +62,15 @@ pub enum HookEvent {
         tool: String,
         error: String,
     },
+    /// A member of the session's team is about to rest.
+    TeammateIdle,
+    /// Somebody calls a task completed.
+    TaskCompleted {
+        id: String,
+        subject: String,
+        /// The team whose task it is; none: the session's own.
+        team: Option<String>,
+    },
     /// Any event nobody here does anything about.
     Other(String),
 }

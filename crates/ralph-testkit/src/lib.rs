@@ -1,15 +1,17 @@
-//! Test tools of ralph. Five ways to be told that we are wrong by something real:
+//! Test tools of ralph. Six ways to be told that we are wrong by something real:
 //!
 //! - [`misbehave`]: the path of a program that hangs, floods, leaks a daemon, kills its parent… one subcommand a
 //!   fault, to be used as a gate command;
 //! - [`ScriptedModel`]: a model that says what a [`Script`] says, and checks what it is told;
 //! - [`Claude`]: the real Claude Code, run hermetically against that model;
+//! - [`ClaudeTerminal`]: the same in a terminal, as a person uses it;
 //! - [`AgentClient`]: the real Claude Code, Codex, Gemini CLI, Copilot or OpenCode, as another program finds and runs it;
 //! - [`OpenSpec`]: the real OpenSpec command, for repos that are made by it.
 //!
 //! Unix only, as the faults are: sessions, process groups, signals.
 
 mod bounded;
+mod claude_terminal;
 mod dice;
 mod npm_install;
 mod real_agent;
@@ -28,6 +30,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+pub use claude_terminal::ClaudeTerminal;
 pub use dice::Dice;
 pub use npm_install::InstallError;
 pub use real_agent::AgentClient;

@@ -123,9 +123,9 @@ impl Claude {
 #[derive(Debug)]
 pub struct ClaudeRun {
     program: PathBuf,
-    project: PathBuf,
+    pub(crate) project: PathBuf,
     home: Option<PathBuf>,
-    prompt: String,
+    pub(crate) prompt: String,
     /// What the person says later, each when what was said before has its result.
     later: Vec<String>,
     settings: Option<Value>,
@@ -249,7 +249,7 @@ impl ClaudeRun {
         })
     }
 
-    fn write_settings(&self) -> io::Result<()> {
+    pub(crate) fn write_settings(&self) -> io::Result<()> {
         let Some(settings) = &self.settings else { return Ok(()) };
         let folder = self.project.join(".claude");
         fs::create_dir_all(&folder)?;
@@ -259,13 +259,8 @@ impl ClaudeRun {
     /// No network namespace holds the client to loopback, because the model lives in the test's own one. The
     /// client's switches do: with them it speaks to its base URL and to nobody else.
     fn command(&self, home: &Path, model: &ScriptedModel) -> Command {
-        let mut command = hermetic(&self.program, home);
-        command
-            .current_dir(&self.project)
-            .env("ANTHROPIC_API_KEY", "dummy")
-            .env("ANTHROPIC_BASE_URL", model.base_url())
-            .envs(&self.env)
-            .arg("-p");
+        let mut command = self.client(home, model);
+        command.arg("-p");
         if self.later.is_empty() {
             command.arg(&self.prompt);
         } else {
@@ -276,6 +271,23 @@ impl ClaudeRun {
             command.args(["--max-turns", DEFAULT_MAX_TURNS]);
         }
         command.args(&self.args);
+        command
+    }
+
+    /// The same for a person at a terminal.
+    pub(crate) fn interactive(&self, home: &Path, model: &ScriptedModel) -> Command {
+        let mut command = self.client(home, model);
+        command.args(["--permission-mode", "acceptEdits"]).args(&self.args);
+        command
+    }
+
+    fn client(&self, home: &Path, model: &ScriptedModel) -> Command {
+        let mut command = hermetic(&self.program, home);
+        command
+            .current_dir(&self.project)
+            .env("ANTHROPIC_API_KEY", "dummy")
+            .env("ANTHROPIC_BASE_URL", model.base_url())
+            .envs(&self.env);
         command
     }
 }

@@ -17,7 +17,6 @@ mod agent;
 pub(crate) mod checkpoint;
 pub(crate) mod driven;
 pub(crate) mod follow;
-mod head;
 mod json;
 pub(crate) mod keeper;
 pub(crate) mod lease;
@@ -57,6 +56,7 @@ use crate::definition::{Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{Findable, Watch};
+use crate::head::Head;
 use crate::home::{Home, RepoHome};
 use crate::proc::Stop;
 use crate::repo::Repo;
@@ -66,7 +66,6 @@ use crate::trust::Trust;
 use crate::{clock, env, files, ledger, loops, proc, task_list};
 
 use agent::{Call, Ran};
-use head::Head;
 use keeper::Keeper;
 use news::{Follow, News};
 use plan::Plan;
@@ -434,6 +433,7 @@ impl Drive<'_> {
             markers: Vec::new(),
             head: Head::of(&driver.repo.root).commit,
             session_stop: claims,
+            since: None,
         };
         let asked = Asked {
             arrived: clock::now(),

@@ -15,6 +15,7 @@ use ralph_core::decide::{Decision, decide};
 use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
 use ralph_core::gate::receipt::Receipt;
 use ralph_core::gate::{self, Gate, GateReport};
+use ralph_core::hygiene::Flaw;
 use ralph_core::id::{LoopId, SessionId, TreeHash};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::preset::{Check, Preset};
@@ -32,7 +33,7 @@ use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::state_file::Export;
 use crate::tree::{GitUse, IgnoreRules, Tree, TreeReader};
-use crate::{clock, proc, receipts, reports};
+use crate::{clock, hygiene, proc, receipts, reports};
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {
@@ -54,6 +55,8 @@ pub(crate) struct Case<'a> {
     pub(crate) head: Option<String>,
     /// What the session says and shows, where it is the session that stops.
     pub(crate) session_stop: Option<SessionStop>,
+    /// The commit since which what was added is looked at, where that is asked for; none: the last one.
+    pub(crate) since: Option<String>,
 }
 
 /// How the checks are to be looked at this time.
@@ -154,12 +157,23 @@ impl Case<'_> {
         let config = &self.in_force.config;
         let asks = |check: Check| self.preset.done_when.contains(&check);
         match () {
-            () if self.in_force.has_gates() => Checks::Gates,
+            () if asks(Check::Gates) && self.in_force.has_gates() => Checks::Gates,
             () if asks(Check::Promise) || asks(Check::TaskList) => Checks::Claims,
             () if config.enabled && asks(Check::MarkersWithoutGates) && !self.markers.is_empty() => {
                 Checks::Markers
             }
+            () if config.enabled && asks(Check::Hygiene) => Checks::Hygiene,
             () => Checks::Nothing,
+        }
+    }
+
+    /// What was left behind in what was added, where that is asked for.
+    fn flaws(&self) -> Vec<Flaw> {
+        let asks = self.preset.done_when.contains(&Check::Hygiene);
+        if asks {
+            hygiene::look_at(&self.repo.root, self.home.dir(), self.since.as_deref())
+        } else {
+            Vec::new()
         }
     }
 
@@ -208,7 +222,12 @@ impl Case<'_> {
             let (file, problem) = (broken.path.to_owned(), broken.problem.clone());
             return Ok(Evidence::Trouble(Trouble::Config { file, problem }));
         }
+        let flaws = self.flaws();
+        if !flaws.is_empty() {
+            return Ok(Evidence::Untidy(flaws));
+        }
         match self.checks() {
+            Checks::Hygiene => return Ok(Evidence::Tidy),
             Checks::Markers => {
                 return Ok(Evidence::Markers { missing: marker::missing(&self.markers, asked.last_message) });
             }

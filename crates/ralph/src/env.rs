@@ -91,6 +91,11 @@ pub(crate) fn claude_project_dir() -> Option<PathBuf> {
     read("CLAUDE_PROJECT_DIR").map(PathBuf::from)
 }
 
+/// Where the client keeps what is its person's own.
+pub(crate) fn claude_config_dir() -> Option<PathBuf> {
+    read("CLAUDE_CONFIG_DIR").map(PathBuf::from).or_else(|| Some(home()?.join(".claude")))
+}
+
 /// Set by the client for the hooks of a plugin.
 pub(crate) fn plugin_root() -> Option<PathBuf> {
     read("CLAUDE_PLUGIN_ROOT").map(PathBuf::from)

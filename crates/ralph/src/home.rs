@@ -7,6 +7,7 @@
 //! notices/SESSION.json           what a session has yet to be told
 //! sessions/SESSION.loop.json     which loop a session carries
 //! sessions/SESSION.watched.json  what a guarded session did since the person's last prompt
+//! sessions/SESSION.commit.json   the commit that it found when it began
 //! reports/REPO/                  reports of loops, where none are wanted in the repo
 //! logs/loop-TIME-LOOP.log        what happened in a driven loop; loop-latest.log leads to the newest
 //! repos/REPO/lock                held for moments, while state changes

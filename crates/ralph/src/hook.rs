@@ -1,14 +1,15 @@
-//! The fast door: one hook event on stdin, the client's dialect on stdout, always exit code 0.
+//! The fast door: one hook event on stdin, the client's dialect on stdout, exit code 0 but for those two events that are held by
+//! exit code 2.
 //!
 //! Whatever goes wrong in here, the stop goes through with a message: a hook never traps a person. Only a decision of
 //! the engine holds anybody.
 
 mod agents;
 mod guard;
+mod member;
 mod person;
 mod session;
 mod stop;
-mod sub_agent;
 mod tools;
 
 pub(crate) use guard::guard_id;
@@ -92,16 +93,22 @@ pub(crate) fn claude(options: &Options) -> ExitCode {
         Ok(reply) => reply,
         Err(LetThrough(why)) => went_wrong(&call, &why),
     };
+    let answer = claude::render(&reply, &call.event);
     // A client that does not listen any more has made up its mind.
-    let _gone = io::stdout().write_all(&claude::render(&reply, &call.event));
-    ExitCode::SUCCESS
+    let _gone = io::stdout()
+        .write_all(&answer.stdout)
+        .and_then(|()| io::stderr().write_all(answer.stderr.as_bytes()));
+    ExitCode::from(answer.exit_code)
 }
 
 /// What is said when an event could not be answered. A stop that goes through for it is never silent. What goes wrong with
 /// every tool goes wrong at the stop too, and is told there.
 fn went_wrong(call: &HookCall, why: &str) -> HookReply {
     let line = match call.event {
-        HookEvent::SubagentStop | HookEvent::Stop { .. } => {
+        HookEvent::SubagentStop
+        | HookEvent::Stop { .. }
+        | HookEvent::TeammateIdle
+        | HookEvent::TaskCompleted { .. } => {
             format!("ralph: {why}. The stop goes through UNVERIFIED.")
         }
         _ => format!("ralph: {why}."),
@@ -114,7 +121,9 @@ fn went_wrong(call: &HookCall, why: &str) -> HookReply {
         | HookEvent::SubagentStart
         | HookEvent::SessionEnd { .. } => return HookReply::Silent,
         // Nobody is shown what a hook says there.
-        HookEvent::SubagentStop => tell_later(call, &line, Often::EveryTime),
+        HookEvent::SubagentStop | HookEvent::TeammateIdle | HookEvent::TaskCompleted { .. } => {
+            tell_later(call, &line, Often::EveryTime);
+        }
         _ => {}
     }
     HookReply::Tell { person: Some(line), agent: None }
@@ -196,7 +205,7 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
     // Law 4: who has no name is nobody's.
     let Some(session) = &call.session else {
         let is_agent = call.event == HookEvent::SubagentStop;
-        return if is_agent { sub_agent::stops(call, options, deadline) } else { Ok(HookReply::Silent) };
+        return if is_agent { member::stops(call, options, deadline) } else { Ok(HookReply::Silent) };
     };
     let home = Home::find()?;
     // The driver judges what its agent leaves; a second judge inside would hold it again and again.
@@ -206,9 +215,12 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
     let door = Door { call, session, home: &home, options, deadline };
     let reply = match &call.event {
         HookEvent::SubagentStop => {
-            let reply = sub_agent::stops(call, options, deadline)?;
+            let reply = member::stops(call, options, deadline)?;
             door.agent_stops(&reply)?;
             return Ok(reply);
+        }
+        HookEvent::TeammateIdle | HookEvent::TaskCompleted { .. } => {
+            return member::stops(call, options, deadline);
         }
         HookEvent::SubagentStart => door.agent_starts(),
         HookEvent::Stop { background } => door.session_stops(background),

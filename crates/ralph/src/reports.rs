@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::definition::{Found, Settings};
-use crate::driver::checkpoint::{self, Git};
+use crate::driver::checkpoint;
 use crate::files::{self, Lock};
+use crate::git::Git;
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
 use crate::tree::OwnFile;

@@ -78,6 +78,21 @@ pub(crate) fn unwatch(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "watched"))
 }
 
+/// The commit that a session found, so that what it commits itself is looked at, too.
+pub(crate) fn commit_at_start(home: &Home, session: &SessionId) -> Option<String> {
+    read(&home.session_file(session, "commit")).ok().flatten()
+}
+
+/// A session that comes back keeps what it began with.
+pub(crate) fn remember_commit(home: &Home, session: &SessionId, commit: &str) -> io::Result<()> {
+    let path = home.session_file(session, "commit");
+    if path.exists() { Ok(()) } else { write(&path, &commit) }
+}
+
+pub(crate) fn forget_commit(home: &Home, session: &SessionId) -> io::Result<()> {
+    remove(&home.session_file(session, "commit"))
+}
+
 /// Remembers that the client's settings have our entries, so that the plugin's own are silent in this session.
 pub(crate) fn give_settings_the_word(home: &Home, session: &SessionId) -> io::Result<()> {
     write(&home.session_file(session, "settings"), &())

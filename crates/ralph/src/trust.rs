@@ -167,18 +167,11 @@ impl Trust {
         self.of(repo).map_or(&[], |repo| &repo.accepted)
     }
 
-    /// Whether a definition that was ever accepted for this repo names that agent.
-    pub(crate) fn ever_named(&self, repo: &Repo, agent: &str) -> bool {
+    /// Whether a definition that was ever accepted for this repo holds somebody, by its guard.
+    pub(crate) fn ever_held(&self, repo: &Repo, by: impl Fn(&Guard) -> bool) -> bool {
         let Some(known) = self.of(repo) else { return false };
         let now = known.accepted.iter().filter_map(|acceptance| acceptance.guard.as_ref());
-        now.chain(&known.named_before).any(|guard| guard.holds_agent(agent))
-    }
-
-    /// Whether a definition that was ever accepted for this repo guards its sessions.
-    pub(crate) fn ever_guarded_sessions(&self, repo: &Repo) -> bool {
-        let Some(known) = self.of(repo) else { return false };
-        let now = known.accepted.iter().filter_map(|acceptance| acceptance.guard.as_ref());
-        now.chain(&known.named_before).any(Guard::holds_session)
+        now.chain(&known.named_before).any(by)
     }
 
     /// When everything accepted was taken back, if it was.

@@ -96,7 +96,6 @@ fn what_is_wrong_is_named_with_its_place_and_a_hint() {
             "`sesion` is nearly a word for something else",
             "did you mean `session`?",
         ),
-        ("guard: [teammates]\n", 1, "does not hold `teammates` yet", "agent:teammates"),
         ("reports: nowhere\n", 1, "`reports: nowhere` is no place", "`repo`, `home`, `off`"),
         ("reports: hom\n", 1, "`reports: hom` is no place", "did you mean `home`?"),
         ("budget: { attempts: 0 }\n", 1, "would let go at once", "at least 1"),
@@ -244,7 +243,13 @@ fn the_session_is_guarded_by_its_word_and_an_agent_of_that_name_by_another() {
     assert!(session.holds_session() && session.holds_agent("check") && !session.holds_agent("session"));
     let agent = guard("guard: [\"agent:session\"]\n");
     assert!(!agent.holds_session() && agent.holds_agent("session"));
-    for kept in [session, agent] {
+    let team = guard("guard: [teammates, tasks]\n");
+    assert!(
+        team.holds_teammates() && team.holds_tasks() && !team.holds_agent("tasks") && !team.holds_session()
+    );
+    let named = guard("guard: [\"agent:tasks\"]\n");
+    assert!(!named.holds_tasks() && named.holds_agent("tasks"));
+    for kept in [session, agent, team, named] {
         let stored = serde_json::to_string(&kept).expect("JSON");
         assert_eq!(serde_json::from_str::<Guard>(&stored).expect("our own words"), kept, "{stored}");
     }

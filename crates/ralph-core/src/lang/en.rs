@@ -100,6 +100,8 @@ pub(super) static WORDS: Words = Words {
     reason_gates_failed: "Failed gate(s): {gates}.",
     reason_tree_never_settled: "The gates keep changing the tree ({files}).",
     reason_markers_missing: "Missing completion markers: {markers}.",
+    reason_untidy: "Left behind in what was added: {flaws}.",
+    reason_tidy: "Nothing was left behind in what was added; the gates wait for the last task.",
     reason_definition_changed: "The gate definition in the repo is not the one that a person accepted.",
     reason_definition_revoked: "Trust in this repo's gates was taken back while the loop ran.",
     reason_cannot_tell: "Cannot tell: {why}",

@@ -100,6 +100,8 @@ pub(super) static WORDS: Words = Words {
     reason_gates_failed: "Controles fallidos: {gates}.",
     reason_tree_never_settled: "Los controles no dejan de cambiar los archivos ({files}).",
     reason_markers_missing: "Faltan marcas de finalización: {markers}.",
+    reason_untidy: "Quedó olvidado en lo añadido: {flaws}.",
+    reason_tidy: "No quedó nada olvidado en lo añadido; las puertas esperan a la última tarea.",
     reason_definition_changed: "La definición de controles del repositorio no es la que aceptó una persona.",
     reason_definition_revoked: "Se retiró la confianza en los controles de este repositorio durante el Loop.",
     reason_cannot_tell: "No se puede determinar: {why}",

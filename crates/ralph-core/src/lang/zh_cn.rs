@@ -98,6 +98,8 @@ pub(super) static WORDS: Words = Words {
     reason_gates_failed: "门禁未通过：{gates}。",
     reason_tree_never_settled: "门禁不断改动文件（{files}）。",
     reason_markers_missing: "缺少完成标记：{markers}。",
+    reason_untidy: "新增的内容中有遗留物：{flaws}。",
+    reason_tidy: "新增的内容中没有遗留物；关卡等到最后一个任务才执行。",
     reason_definition_changed: "仓库中的门禁定义不是用户所接受的版本。",
     reason_definition_revoked: "Loop 运行期间，对此仓库门禁的信任已被撤回。",
     reason_cannot_tell: "无法判定：{why}",

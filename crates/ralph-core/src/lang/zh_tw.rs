@@ -98,6 +98,8 @@ pub(super) static WORDS: Words = Words {
     reason_gates_failed: "關卡未通過：{gates}。",
     reason_tree_never_settled: "關卡不斷更動檔案（{files}）。",
     reason_markers_missing: "缺少完成標記：{markers}。",
+    reason_untidy: "新增的內容中有遺留物：{flaws}。",
+    reason_tidy: "新增的內容中沒有遺留物；關卡等到最後一個任務才執行。",
     reason_definition_changed: "專案中的關卡定義不是使用者所接受的版本。",
     reason_definition_revoked: "Loop 執行期間，對此專案關卡的信任已被撤回。",
     reason_cannot_tell: "無法判定：{why}",

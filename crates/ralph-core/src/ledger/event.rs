@@ -31,6 +31,16 @@ pub enum Subject {
         name: String,
         id: AgentId,
     },
+    /// A member of the session's team, who rests.
+    Teammate {
+        name: String,
+        id: AgentId,
+    },
+    /// A task of the session or its team, which somebody calls completed.
+    TeamTask {
+        id: String,
+        subject: String,
+    },
     /// The session itself.
     Session,
     /// An agent that we run ourselves, again and again.
@@ -43,7 +53,8 @@ impl Subject {
     /// What a person calls it.
     pub fn name(&self) -> &str {
         match self {
-            Self::SubAgent { name, .. } => name,
+            Self::SubAgent { name, .. } | Self::Teammate { name, .. } => name,
+            Self::TeamTask { subject, .. } => subject,
             Self::Session => "session",
             Self::Driver => "loop",
             Self::Plain => "verify",

@@ -51,6 +51,12 @@ struct Input<'a> {
     tool_name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     error: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    task_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    task_subject: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    team_name: Option<Cow<'a, str>>,
     #[serde(default)]
     background_tasks: Vec<BackgroundTask>,
 }
@@ -118,6 +124,12 @@ fn event(input: &Input<'_>, bytes: &[u8]) -> HookEvent {
         "PreToolUse" => HookEvent::PreToolUse { tool: tool(), file: tools_file(bytes) },
         "PostToolUse" => HookEvent::PostToolUse { tool: tool() },
         "PostToolUseFailure" => HookEvent::PostToolUseFailure { tool: tool(), error: owned(&input.error) },
+        "TeammateIdle" => HookEvent::TeammateIdle,
+        "TaskCompleted" => HookEvent::TaskCompleted {
+            id: owned(&input.task_id),
+            subject: owned(&input.task_subject),
+            team: input.team_name.as_deref().filter(|name| !name.is_empty()).map(str::to_owned),
+        },
         other => HookEvent::Other(other.to_owned()),
     }
 }
@@ -153,8 +165,15 @@ fn event_name(event: &HookEvent) -> &str {
         HookEvent::PreToolUse { .. } => "PreToolUse",
         HookEvent::PostToolUse { .. } => "PostToolUse",
         HookEvent::PostToolUseFailure { .. } => "PostToolUseFailure",
+        HookEvent::TeammateIdle => "TeammateIdle",
+        HookEvent::TaskCompleted { .. } => "TaskCompleted",
         HookEvent::Other(name) => name,
     }
+}
+
+/// Whether the answer to an event may carry words for an agent: for the session's own, or for the one that starts.
+fn takes_context(event: &HookEvent) -> bool {
+    can_tell_agent(event) || matches!(event, HookEvent::SubagentStart)
 }
 
 /// What an event's answer can carry without holding anybody. Additional context on a stop event would hold.
@@ -180,8 +199,31 @@ pub fn can_tell_person(call: &HookCall) -> bool {
     shown && call.agent.is_none()
 }
 
-/// The bytes for stdout; the exit code is 0 always.
-pub fn render(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
+/// An answer as the client takes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+    /// 0, or 2 for the events that know no other way to be held.
+    pub exit_code: u8,
+}
+
+pub fn render(reply: &HookReply, event: &HookEvent) -> Rendered {
+    match (reply, event) {
+        // Here the client hears nothing but an exit code and what stands on stderr.
+        (
+            HookReply::Block { reason, detail, .. },
+            HookEvent::TeammateIdle | HookEvent::TaskCompleted { .. },
+        ) => Rendered {
+            stderr: format!("{reason}\n\n{}\n", shortened(detail)),
+            exit_code: 2,
+            ..Rendered::default()
+        },
+        _ => Rendered { stdout: in_json(reply, event), ..Rendered::default() },
+    }
+}
+
+fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
     let value = match reply {
         HookReply::Silent => return Vec::new(),
         HookReply::Tell { person, agent } => {
@@ -189,7 +231,7 @@ pub fn render(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
             if let Some(person) = person {
                 value["systemMessage"] = json!(person);
             }
-            if let Some(agent) = agent.as_ref().filter(|_| can_tell_agent(event)) {
+            if let Some(agent) = agent.as_ref().filter(|_| takes_context(event)) {
                 value["hookSpecificOutput"] =
                     json!({"hookEventName": event_name(event), "additionalContext": shortened(agent)});
             }

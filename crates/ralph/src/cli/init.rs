@@ -146,7 +146,9 @@ fn who_is_held(guard: &Guard) -> String {
     let agents = guard.agents().join("`, `");
     let agents = (!agents.is_empty()).then(|| format!("a sub-agent `{agents}`"));
     let session = guard.holds_session().then(|| "a session that changed something".to_owned());
-    let all: Vec<String> = session.into_iter().chain(agents).collect();
+    let teammates = guard.holds_teammates().then(|| "a teammate".to_owned());
+    let tasks = guard.holds_tasks().then(|| "a task of a team".to_owned());
+    let all: Vec<String> = [session, teammates, tasks, agents].into_iter().flatten().collect();
     if all.is_empty() { "nobody".into() } else { all.join(" or ") }
 }
 
@@ -438,9 +440,10 @@ impl Settings {
         }
         ui::say(format_args!("\n{}", paint(STRONG, self.path)));
         ui::say(format_args!(
-            "  hook `ralph hook claude` on Stop and SubagentStop (time-out {} s), and shortly on {} other events:",
+            "  hook `ralph hook claude` on {} (time-out {} s), and shortly on {} other events:",
+            claude::judged_events().collect::<Vec<_>>().join(", "),
             self.timeouts.client,
-            claude::EVENTS.len() - 2
+            claude::EVENTS.len() - claude::judged_events().count()
         ));
         ui::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
         if self.raises_cap {

@@ -192,6 +192,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
         preset: &preset::CHECK,
         head: None,
         session_stop: None,
+        since: None,
         limits,
         is_part: false,
         markers: Vec::new(),

@@ -13,7 +13,6 @@
 //! Where git did not take everything in within two seconds, sizes are looked at: files over [`HUGE`] are left out, and more
 //! than [`TOO_MUCH`] in all is not kept.
 
-mod git;
 mod git_settings;
 mod kept_tree;
 mod known;
@@ -32,13 +31,11 @@ use std::time::Duration;
 
 use ralph_core::id::{Digest, LoopId};
 
-use git::{AUTHOR, EMAIL};
-pub(crate) use git::{Git, GitError, NoRepository};
-use git::{lines, path_of};
 use git_settings::GitSettings;
 use known::Known;
 use objects::{Kind, Objects};
 
+use crate::git::{AUTHOR, EMAIL, Git, GitError, NoRepository, lines, path_of};
 use crate::tree::Tree;
 use crate::{clock, files};
 

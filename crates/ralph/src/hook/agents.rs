@@ -1,19 +1,55 @@
 //! Agents that the session's agent calls: they are counted, and what they report says whose turn it is.
 
 use ralph_core::agent_report;
-use ralph_core::config::bare_agent_name;
+use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::ledger::event::TypedError;
 use ralph_core::life::Happening;
 use ralph_core::loop_error::ErrorKind;
+use ralph_core::role_briefing;
 use ralph_core::wire::HookReply;
 
 use super::{Door, LetThrough};
+use crate::definition::{Found, Settings};
 use crate::loops::SessionLoop;
+use crate::repo::Repo;
+use crate::trust::Trust;
+
+/// What the names of our own agents begin with.
+const ROLE: &str = "ralph-";
 
 impl Door<'_> {
     pub(super) fn agent_starts(&self) -> Result<HookReply, LetThrough> {
         let Some((agent, name)) = self.other_agent() else { return Ok(HookReply::Silent) };
-        self.note(&Happening::AgentCalled { agent, name })
+        let briefing = self.role_briefing(&name)?;
+        let reply = self.note(&Happening::AgentCalled { agent, name })?;
+        Ok(match briefing {
+            Some(_) => HookReply::Tell { person: None, agent: briefing },
+            None => reply,
+        })
+    }
+
+    /// What an agent hears that has one of our roles, or that is held here.
+    fn role_briefing(&self, name: &str) -> Result<Option<String>, LetThrough> {
+        let is_role = name.starts_with(ROLE);
+        let trust = Trust::read(self.home)?;
+        if !is_role && trust.names_nobody() && !Guard::default().holds_agent(name) {
+            return Ok(None);
+        }
+        let trust = trust.parse()?;
+        let Some(folder) = self.folder() else { return Ok(None) };
+        let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(None) };
+        let settings = Settings::load_or_trouble(self.options.gate_timeout.as_deref());
+        let for_whom = (Some(self.session), None);
+        let found = Found::look_for(self.home, &trust, &repo, for_whom, &settings.defaults())?;
+        let Found::InForce(in_force) = found else { return Ok(None) };
+        let guard = &in_force.config.guard;
+        let is_judged = is_role || guard.holds_agent(name) || guard.holds_teammates();
+        if !is_judged || !in_force.has_gates() {
+            return Ok(None);
+        }
+        let carried = SessionLoop::of(self.home, self.session)?;
+        let task = carried.and_then(|found| found.state.goal).map(|goal| goal.task);
+        Ok(Some(role_briefing::text(&in_force.config.gates, task.as_deref())))
     }
 
     /// A sub-agent whose stop goes through has finished its call.

@@ -2,6 +2,7 @@
 //! stops. A session that only talked is not, nor are the person's own edits.
 
 use ralph_core::completion_marker;
+use ralph_core::config::Guard;
 use ralph_core::decide::Decision;
 use ralph_core::facts::{BackgroundWork, SessionStop};
 use ralph_core::feedback;
@@ -105,7 +106,7 @@ impl Door<'_> {
         };
         let Some(repo) = repo else { return Ok(None) };
         let repo_home = self.home.repo(&repo.id());
-        Ok(trust.ever_guarded_sessions(&repo).then_some(Guarded { repo, repo_home, trust }))
+        Ok(trust.ever_held(&repo, Guard::holds_session).then_some(Guarded { repo, repo_home, trust }))
     }
 
     pub(super) fn is_guarded(&self) -> Result<bool, LetThrough> {
@@ -254,6 +255,7 @@ impl GuardedStop<'_> {
             markers: vec![completion_marker::ALL_CHECKS.into()],
             head: None,
             session_stop: Some(self.session_stop()?),
+            since: None,
         };
         match self.door.judge_session(&case)? {
             Some(outcome) => self.reply(&outcome),

@@ -8,6 +8,7 @@ use ralph_core::wire::HookReply;
 use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
+use crate::head::Head;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
 use crate::trust::Trust;
@@ -21,6 +22,9 @@ impl Door<'_> {
         }
         // A folder without a home of ours has no loops: most sessions end here.
         let Some(repo) = self.known_repo()? else { return Ok(HookReply::Silent) };
+        if let Some(commit) = Head::of(&repo.root).commit {
+            sessions::remember_commit(self.home, self.session, &commit)?;
+        }
         let orphans = SessionLoop::orphaned_in(self.home, &repo)?;
         if source == "clear"
             && let Some(mut moved) = orphans.iter().find(|found| was_cleared_here(found)).cloned()
@@ -48,6 +52,7 @@ impl Door<'_> {
 
     pub(super) fn session_ends(&self, reason: &str) -> Result<HookReply, LetThrough> {
         sessions::unwatch(self.home, self.session)?;
+        sessions::forget_commit(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
             "clear" => PauseCause::Cleared { client: env::client_process() },

@@ -243,6 +243,7 @@ pub(crate) fn case_of_loop<'a>(
         markers: Vec::new(),
         head: None,
         session_stop: Some(stop),
+        since: None,
     }
 }
 

@@ -90,9 +90,11 @@ const fn noted(event: &'static str, matcher: Option<&'static str>, without_it: &
 }
 
 /// Everything that `ralph hook claude` answers.
-pub(crate) const EVENTS: [Heard; 11] = [
+pub(crate) const EVENTS: [Heard; 13] = [
     judged("SubagentStop", "no sub-agent is held"),
     judged("Stop", "no session is held, and no loop goes on"),
+    judged("TeammateIdle", "no teammate is held"),
+    judged("TaskCompleted", "no task is looked at before it counts as completed"),
     noted("UserPromptSubmit", None, "`pause` and `continue` are not understood, and no session is guarded"),
     noted("UserPromptExpansion", OUR_COMMANDS, "/ralph-loop and /cancel-ralph do nothing"),
     noted("SessionStart", None, "after a resume, a compaction or /clear the agent has lost its task"),
@@ -103,6 +105,11 @@ pub(crate) const EVENTS: [Heard; 11] = [
     noted("PostToolUseFailure", AT_WORK, "an agent that could not be called is not counted as an error"),
     noted("StopFailure", None, "errors of the client or its model are not counted"),
 ];
+
+/// Those at which gates may run.
+pub(crate) fn judged_events() -> impl Iterator<Item = &'static str> {
+    EVENTS.iter().filter(|heard| heard.judges).map(|heard| heard.event)
+}
 
 /// What is not judged takes no time.
 const SHORT_TIMEOUT: u64 = 10;
@@ -436,8 +443,7 @@ mod tests {
         for heard in &EVENTS {
             let entry = entries.iter().find(|entry| entry.hears(heard)).expect(heard.event);
             assert_eq!(entry.command, COMMAND);
-            let long = matches!(heard.event, "Stop" | "SubagentStop");
-            assert_eq!(entry.timeout, Some(if long { 600 } else { 10 }), "{entry:?}");
+            assert_eq!(entry.timeout, Some(if heard.judges { 600 } else { 10 }), "{entry:?}");
         }
         assert_eq!(value["hooks"]["PostToolUse"][0]["matcher"].as_str(), AT_WORK);
         assert_eq!(value["env"], serde_json::json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "1000"}));

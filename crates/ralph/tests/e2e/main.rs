@@ -23,5 +23,6 @@ mod openspec;
 mod plugin;
 mod released;
 mod tampered;
+mod team;
 mod untouched;
 mod verify;

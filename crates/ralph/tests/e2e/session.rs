@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_testkit::{Claude, ClaudeOutput, ClaudeRun, Lane, OpenSpec, Script, ScriptedModel, Served, Turn};
+use ralph_testkit::{
+    Claude, ClaudeOutput, ClaudeRun, ClaudeTerminal, Lane, OpenSpec, Script, ScriptedModel, Served, Turn,
+};
 use serde_json::{Value, json};
 
 use crate::support::{RALPH, Sandbox};
@@ -161,6 +163,17 @@ impl<'a> Session<'a> {
     pub(crate) fn with_openspec(mut self, openspec: &OpenSpec) -> Self {
         self.path.extend(openspec.folders());
         OpenSpec::QUIET.iter().fold(self, |session, (name, value)| session.env(name, value))
+    }
+
+    /// Starts it in a terminal, where the client has events that it has nowhere else.
+    #[track_caller]
+    pub(crate) fn in_terminal(self, script: Script) -> (ClaudeTerminal, ScriptedModel) {
+        let model = ScriptedModel::start(script).expect("a port on loopback");
+        let run = match &self.hooks {
+            Some(Hooks { deadline, timeout }) => self.run.settings(hooks(deadline, *timeout)),
+            None => self.run,
+        };
+        (ClaudeTerminal::start(&run, &model), model)
     }
 
     /// Runs it to its end. A run that left the script, or a client that did not end well, has failed.

@@ -165,7 +165,7 @@ fn another_loop_plugin_is_named() {
 fn each_event_that_is_not_heard_is_named() {
     let hooks = json_of(".claude/settings.local.json", &set_up())["hooks"].clone();
     let events: Vec<String> = hooks.as_object().expect("hooks").keys().cloned().collect();
-    assert_eq!(events.len(), 11);
+    assert_eq!(events.len(), 13);
     for event in events {
         let sandbox = set_up();
         edit_settings(&sandbox, |settings| {

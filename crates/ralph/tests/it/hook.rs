@@ -48,9 +48,9 @@ fn gated_and_counting() -> Sandbox {
 fn other_events_run_nothing_and_write_nothing() {
     let sandbox = gated_and_counting();
     for event in
-        ["Stop", "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SubagentStart", "Else"]
+        ["Stop", "PreToolUse", "PostToolUse", "UserPromptSubmit", "SubagentStart", "TeammateIdle", "Else"]
     {
-        leaves_no_trace(&sandbox, || sandbox.stop("check").with("hook_event_name", event).answer());
+        leaves_no_trace(&sandbox, || sandbox.stop("worker").with("hook_event_name", event).answer());
     }
 }
 

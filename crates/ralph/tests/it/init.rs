@@ -208,6 +208,7 @@ fn who_is_held_is_what_was_asked_for_and_nothing_more() {
         (&[][..], "\n# guard: [session, check]\n", &["check"][..]),
         (&["--guard", "session,check"], "\nguard: [session, check]\n", &["check", "session"]),
         (&["--guard", "session"], "\nguard: [session]\n", &["session"]),
+        (&["--guard", "teammates,tasks"], "\nguard: [teammates, tasks]\n", &["teammates", "tasks"]),
         (&["--guard", "rev*", "--guard", "on"], "\nguard: [\"rev*\", \"on\"]\n", &["rev*", "on"]),
     ] {
         let sandbox = project();
@@ -219,7 +220,7 @@ fn who_is_held_is_what_was_asked_for_and_nothing_more() {
         assert_eq!(sandbox.exists(".claude/agents/check.md"), holds_check, "{flags:?}");
     }
     let sandbox = project();
-    sandbox.ralph(&["init", "--yes", "--guard", "teammates"]).exits(2).says("nothing was written");
+    sandbox.ralph(&["init", "--yes", "--guard", "sesion"]).exits(2).says("nothing was written");
     sandbox.ralph(&["init", "--yes", "--guard", ""]).exits(2);
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
 }

@@ -34,6 +34,7 @@ mod state;
 mod status;
 mod talk;
 mod task_loop;
+mod team;
 mod tree;
 mod trust;
 mod upstream;

@@ -62,17 +62,42 @@ fn a_block_is_exactly_what_the_client_takes() {
     let reply = HookReply::Block { reason: "one line".into(), detail: "all of it".into(), person: None };
     let bytes = render(&reply, &HookEvent::SubagentStop);
     assert_eq!(
-        String::from_utf8(bytes).expect("text"),
+        String::from_utf8(bytes.stdout).expect("text"),
         "{\"decision\":\"block\",\"hookSpecificOutput\":{\"additionalContext\":\"all of it\",\
          \"hookEventName\":\"SubagentStop\"},\"reason\":\"one line\"}\n"
     );
 }
 
 #[test]
+fn teammates_and_tasks_are_held_by_an_exit_code_and_words_on_stderr() {
+    let reply = HookReply::Block { reason: "why".into(), detail: "more".into(), person: Some("p".into()) };
+    let task = HookEvent::TaskCompleted { id: "1".into(), subject: "s".into(), team: None };
+    for event in [HookEvent::TeammateIdle, task] {
+        let held = render(&reply, &event);
+        assert_eq!((held.exit_code, held.stderr.as_str(), held.stdout.len()), (2, "why\n\nmore\n", 0));
+        assert_eq!(render(&HookReply::Silent, &event), Rendered::default());
+    }
+    assert_eq!(render(&reply, &HookEvent::SubagentStop).exit_code, 0);
+}
+
+#[test]
+fn the_events_of_a_team_are_read_from_real_payloads() {
+    let read = |bytes: &[u8]| parse(bytes).expect("a call");
+    let idle = read(include_bytes!("../../../fixtures/claude/teammate_idle.json"));
+    let stop = read(include_bytes!("../../../fixtures/claude/subagent_stop.teammate.json"));
+    let completed = read(include_bytes!("../../../fixtures/claude/task_completed.json"));
+    assert_eq!((&idle.event, idle.agent_type.as_deref()), (&HookEvent::TeammateIdle, Some("bob")));
+    assert_eq!(idle.agent, stop.agent, "by which both are one attempt");
+    let task = HookEvent::TaskCompleted { id: "1".into(), subject: "Build it".into(), team: None };
+    assert_eq!(completed.event, task);
+}
+
+#[test]
 fn letting_go_says_nothing_or_a_message_and_never_allow() {
-    assert!(render(&HookReply::Silent, &HookEvent::SubagentStop).is_empty());
+    assert!(render(&HookReply::Silent, &HookEvent::SubagentStop).stdout.is_empty());
     let reply = HookReply::Tell { person: Some("p".into()), agent: Some("a".into()) };
-    let on = |event| serde_json::from_slice::<Value>(&render(&reply, &event)).expect("one JSON object");
+    let on =
+        |event| serde_json::from_slice::<Value>(&render(&reply, &event).stdout).expect("one JSON object");
     // Context on a stop event would hold the agent.
     assert_eq!(on(HookEvent::Stop { background: Vec::new() }), json!({"systemMessage": "p"}));
     assert_eq!(
@@ -85,7 +110,8 @@ fn letting_go_says_nothing_or_a_message_and_never_allow() {
 fn context_stays_below_what_the_client_shows_whole() {
     let reply = HookReply::Block { reason: "r".into(), detail: "é".repeat(20_000), person: None };
     let value: Value =
-        serde_json::from_slice(&render(&reply, &HookEvent::Stop { background: Vec::new() })).expect("JSON");
+        serde_json::from_slice(&render(&reply, &HookEvent::Stop { background: Vec::new() }).stdout)
+            .expect("JSON");
     let context = value["hookSpecificOutput"]["additionalContext"].as_str().expect("text");
     assert!(context.chars().count() <= MOST_CONTEXT);
 }
@@ -100,7 +126,7 @@ proptest! {
     fn any_reason_becomes_one_json_object_with_one_decision(reason in ".{1,80}", detail in ".{0,300}") {
         let reply = HookReply::Block { reason: reason.clone(), detail, person: None };
         let bytes = render(&reply, &HookEvent::SubagentStop);
-        let value: Value = serde_json::from_slice(&bytes).expect("JSON");
+        let value: Value = serde_json::from_slice(&bytes.stdout).expect("JSON");
         prop_assert_eq!(&value["decision"], "block");
         prop_assert_eq!(value["reason"].as_str(), Some(reason.as_str()));
     }

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::SHORT;
-use super::git::{Git, GitError};
 use crate::env;
+use crate::git::{Git, GitError};
 use crate::tree::{Moment, SETTLED_AFTER, Stamp};
 
 #[derive(Debug)]

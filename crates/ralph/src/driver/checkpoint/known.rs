@@ -17,11 +17,11 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::git::{Git, GitError};
 use super::git_settings::leave_files_alone;
 use super::kept_tree::{KeptFile, KeptTree, Mode};
 use super::objects::{Kind, ObjectId, Objects};
 use super::{SHORT, path_of};
+use crate::git::{Git, GitError};
 use crate::tree::{Stamp, Tree};
 
 /// More than these are git's: it is made for it.

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::*;
+use crate::git;
 
 pub(super) struct Scene {
     dir: tempfile::TempDir,

@@ -380,7 +380,8 @@ impl Model {
                 if let Some(one) = self.running(&session) {
                     one.agents.insert(format!("{session}-{n}"));
                 }
-                (Expected::silent(), (false, false))
+                // Nobody else hears anything; the agent itself hears by which gates it is judged.
+                return Expected { or_more: true, ..Expected::silent() };
             }
             Event::AgentEnds(_) => {
                 if let Some(one) = self.running(&session) {

@@ -4,32 +4,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use ralph_core::duration;
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use crate::env;
 use crate::tree::Stamp;
+use crate::{env, short_command};
 
 /// Who makes the commits.
-pub(super) const AUTHOR: &str = "ralph";
-pub(super) const EMAIL: &str = "ralph@localhost";
-
-/// What a git that is told to go may take to put its lock files away.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// Answers are read up to here; a list of more is none that somebody waits for.
-const LONGEST_ANSWER: u64 = 64 << 20;
+pub(crate) const AUTHOR: &str = "ralph";
+pub(crate) const EMAIL: &str = "ralph@localhost";
 
 /// Settings that hold for this call alone, whatever any config file says.
 const SETTINGS: [&str; 11] = [
@@ -110,7 +100,7 @@ impl Git {
         Self { root, top, dir, common_dir, scratch, index: None, plain_config: None }
     }
 
-    pub(super) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
+    pub(crate) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
         let mut command = command(root);
         command.args(["rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir"]);
         command.arg("--show-toplevel");
@@ -125,40 +115,40 @@ impl Git {
         Ok(Self::at(root, scratch, [top, dir, root.join(common_dir)]))
     }
 
-    pub(super) fn use_index(&mut self, index: &Path) {
+    pub(crate) fn use_index(&mut self, index: &Path) {
         self.index = Some(index.to_owned());
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub(super) fn top(&self) -> &Path {
+    pub(crate) fn top(&self) -> &Path {
         &self.top
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Whether it is as `git init` makes it, still.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.plain_config.is_some() && Stamp::of_target(&self.dir.join("config")) == self.plain_config
     }
 
     #[cfg(test)]
-    pub(super) fn places(&self) -> [&Path; 4] {
+    pub(crate) fn places(&self) -> [&Path; 4] {
         [&self.root, &self.top, &self.dir, &self.common_dir].map(PathBuf::as_path)
     }
 
     /// The index of the repository itself, which is only ever read.
-    pub(super) fn own_index(&self) -> PathBuf {
+    pub(crate) fn own_index(&self) -> PathBuf {
         self.dir.join("index")
     }
 
     /// Lets a ref that nobody else writes say this, as git would: as a file, written under the name of its lock. Whether it
     /// could be; other kinds of repositories keep their refs elsewhere.
-    pub(super) fn point_at_once(&self, reference: &str, object: &str) -> bool {
+    pub(crate) fn point_at_once(&self, reference: &str, object: &str) -> bool {
         let (file, lock) = (self.common_dir.join(reference), self.lock_of(reference));
         let write = || {
             fs::create_dir_all(file.parent().unwrap_or(&self.common_dir))?;
@@ -169,16 +159,16 @@ impl Git {
     }
 
     /// Whether a ref that is kept as a file says so.
-    pub(super) fn points_at(&self, reference: &str, object: &str) -> bool {
+    pub(crate) fn points_at(&self, reference: &str, object: &str) -> bool {
         fs::read(self.common_dir.join(reference)).is_ok_and(|text| text.trim_ascii() == object.as_bytes())
     }
 
     /// The lock beside a ref that is kept as a file.
-    pub(super) fn lock_of(&self, reference: &str) -> PathBuf {
+    pub(crate) fn lock_of(&self, reference: &str) -> PathBuf {
         self.common_dir.join(format!("{reference}.lock"))
     }
 
-    pub(super) fn call<S: AsRef<OsStr>>(
+    pub(crate) fn call<S: AsRef<OsStr>>(
         &self,
         words: impl IntoIterator<Item = S>,
         limit: Duration,
@@ -187,7 +177,7 @@ impl Git {
     }
 
     /// The same with something to read.
-    pub(super) fn call_with<S: AsRef<OsStr>>(
+    pub(crate) fn call_with<S: AsRef<OsStr>>(
         &self,
         words: impl IntoIterator<Item = S>,
         input: Option<&[u8]>,
@@ -216,7 +206,7 @@ impl Git {
 
 /// The top of the work tree around a folder, where it is as `git init` and `git clone` make it: a `.git` folder that is ours
 /// like the top itself, on the same file system, and with a config that says nothing of another place.
-pub(super) fn plain(root: &Path) -> Option<PathBuf> {
+pub(crate) fn plain(root: &Path) -> Option<PathBuf> {
     let top = root.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
     let (dir, device) = (top.join(".git"), root.metadata().ok()?.dev());
     let us = rustix::process::geteuid().as_raw();
@@ -255,7 +245,7 @@ fn is_plain(config: &str) -> bool {
 }
 
 /// The lines of an answer.
-pub(super) fn lines(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
@@ -270,7 +260,7 @@ fn refused(error: GitError) -> NoRepository {
 }
 
 /// Variables of git that say how it works and not on what.
-pub(super) fn may_stay(name: &OsStr) -> bool {
+pub(crate) fn may_stay(name: &OsStr) -> bool {
     let name = name.as_bytes();
     !name.starts_with(b"GIT_") || name.starts_with(b"GIT_CONFIG_") || name == b"GIT_EXEC_PATH"
 }
@@ -288,60 +278,21 @@ fn command(root: &Path) -> Command {
     command
 }
 
-/// Its outputs go to files and not to pipes: whoever holds one of them open does not hold us.
 fn run(
-    mut command: Command,
+    command: Command,
     what: &str,
     input: Option<&[u8]>,
     scratch: &Path,
     limit: Duration,
 ) -> Result<Vec<u8>, GitError> {
-    let file = || scratch_file(scratch).map_err(GitError::NotRun);
-    let (mut answer, mut complaint) = (file()?, file()?);
-    let stdin = match input {
-        Some(input) => Stdio::from(filled(file()?, input).map_err(GitError::NotRun)?),
-        None => Stdio::null(),
-    };
-    let outputs = (answer.try_clone(), complaint.try_clone());
-    let (Ok(stdout), Ok(stderr)) = outputs else {
-        return Err(GitError::NotRun(Errno::MFILE.into()));
-    };
-    // A group and no session of its own: what `proc` finds in another session, it takes for a gate's.
-    let command = command.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
-    let child = command.spawn().map_err(GitError::NotRun)?;
-    let Some(status) = ended(child, limit).map_err(GitError::NotRun)? else {
-        return Err(GitError::TookTooLong { what: what.into(), after: limit });
-    };
-    if status.success() {
-        return read(&mut answer).map_err(GitError::NotRun);
+    match short_command::run(command, input, scratch, limit).map_err(GitError::NotRun)? {
+        None => Err(GitError::TookTooLong { what: what.into(), after: limit }),
+        Some(answer) if answer.status.success() => Ok(answer.stdout),
+        Some(answer) => {
+            let said = in_words(&answer.stderr, answer.status);
+            Err(GitError::Failed { what: what.into(), code: answer.status.code(), said })
+        }
     }
-    let said = read(&mut complaint).map_err(GitError::NotRun)?;
-    Err(GitError::Failed { what: what.into(), code: status.code(), said: in_words(&said, status) })
-}
-
-/// A file without a name: in memory where that can be had, since file systems take their time for a new one.
-fn scratch_file(scratch: &Path) -> io::Result<File> {
-    #[cfg(target_os = "linux")]
-    if let Ok(file) = rustix::fs::memfd_create("ralph-git", rustix::fs::MemfdFlags::CLOEXEC) {
-        return Ok(file.into());
-    }
-    tempfile::tempfile_in(scratch)
-}
-
-fn filled(mut file: File, content: &[u8]) -> io::Result<File> {
-    file.write_all(content)?;
-    file.rewind()?;
-    Ok(file)
-}
-
-fn read(file: &mut File) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    file.rewind()?;
-    let length = file.take(LONGEST_ANSWER + 1).read_to_end(&mut content)?;
-    if length as u64 > LONGEST_ANSWER {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "its answer is too long"));
-    }
-    Ok(content)
 }
 
 /// What git said last, where people find the reason, on one line.
@@ -358,34 +309,7 @@ fn in_words(said: &[u8], status: ExitStatus) -> String {
     }
 }
 
-/// How the process ended; none where it had to be ended. Nothing of its group is left.
-fn ended(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let Some(leader) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
-        return child.wait().map(Some);
-    };
-    let (sender, exited) = mpsc::channel();
-    thread::Builder::new().stack_size(64 * 1024).spawn(move || {
-        await_exit(leader);
-        sender.send(()).ok();
-    })?;
-    let in_time = exited.recv_timeout(limit).is_ok();
-    if !in_time {
-        let _gone_already = rustix::process::kill_process_group(leader, Signal::TERM);
-        let _then_it_is_killed = exited.recv_timeout(GRACE);
-    }
-    // Until it is waited for, its number is nobody else's: this reaches what it started and nobody more.
-    let _nobody_left = rustix::process::kill_process_group(leader, Signal::KILL);
-    let status = child.wait()?;
-    Ok(in_time.then_some(status))
-}
-
-/// Leaves the process as a zombie, so that its number stays its own.
-fn await_exit(leader: Pid) {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    while matches!(rustix::process::waitid(WaitId::Pid(leader), options), Ok(None) | Err(Errno::INTR)) {}
-}
-
 /// Bytes that git printed as a path.
-pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
+pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use crate::files;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// None where it is detached.
-    pub(super) branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// None before the first commit, and where it cannot be told.
-    pub(super) commit: Option<String>,
+    pub(crate) commit: Option<String>,
 }
 
 impl Head {
     /// Nothing is known where there is no repo.
-    pub(super) fn of(root: &Path) -> Self {
+    pub(crate) fn of(root: &Path) -> Self {
         root.ancestors().find_map(git_dir).and_then(|dir| read(&dir)).unwrap_or_default()
     }
 
     /// The branch that this is on, where it is another one than before.
-    pub(super) fn switched_from(&self, before: &Self) -> Option<String> {
+    pub(crate) fn switched_from(&self, before: &Self) -> Option<String> {
         let name = |head: &Self| head.branch.clone().unwrap_or_else(|| "a detached HEAD".into());
         (self.branch != before.branch).then(|| name(self))
     }

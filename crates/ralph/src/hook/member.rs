@@ -1,4 +1,5 @@
-//! A sub-agent stops: is it one that is held, and may it go?
+//! Somebody whom the session's agent called wants to stop, or a task is called completed: is it one that is held, and may
+//! it go?
 
 use std::io;
 use std::path::PathBuf;
@@ -9,28 +10,28 @@ use ralph_core::completion_marker as marker;
 use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::decide::Decision;
 use ralph_core::feedback;
-use ralph_core::id::{Digest, LoopId, SessionId};
+use ralph_core::foreign_text;
+use ralph_core::id::{AgentId, Digest, LoopId, SessionId, TreeHash};
 use ralph_core::ledger::event::Subject;
+use ralph_core::preset::{self, Preset};
+use ralph_core::secrets::Secrets;
 use ralph_core::state::{State, Status};
-use ralph_core::wire::{HookCall, HookReply};
+use ralph_core::verdict::{Reason, Verdict};
+use ralph_core::wire::{HookCall, HookEvent, HookReply};
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
 use crate::definition::{self, Found, InForce, Settings};
-use crate::engine::{Asked, Case, EngineError, Outcome, Unwatched};
+use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
 use crate::trust::Trust;
-use crate::{clock, env, ledger, session_notices};
+use crate::{clock, env, ledger, session_notices, sessions, team_tasks};
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
-    // An empty name is a compaction.
-    let Some(agent_type) = call.agent_type.as_deref().filter(|name| !name.is_empty()) else {
-        return Ok(HookReply::Silent);
-    };
-    let agent = bare_agent_name(agent_type);
+    let Some(who) = Who::of(call) else { return Ok(HookReply::Silent) };
     let home = Home::find()?;
     let trust = Trust::read(&home)?;
-    if trust.names_nobody() && !Guard::default().holds_agent(agent) {
+    if trust.names_nobody() && !who.is_held_by(&Guard::default()) {
         return Ok(HookReply::Silent);
     }
     let trust = trust.parse()?;
@@ -38,26 +39,97 @@ pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Re
         return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
     };
     let Some(repo) = Repo::find(&start, &trust)? else { return Ok(HookReply::Silent) };
-    let stop = SubAgentStop { call, agent, home: &home, repo: &repo, trust: &trust };
+    let stop = MemberStop { call, who, home: &home, repo: &repo, trust: &trust };
     if stop.is_surely_nobodys() {
         return Ok(HookReply::Silent);
     }
     stop.answer(options, deadline)
 }
 
-struct SubAgentStop<'a> {
+/// Whose work is to be judged.
+#[derive(Clone, Debug)]
+enum Who<'a> {
+    SubAgent {
+        name: &'a str,
+    },
+    /// Its own stop as a sub-agent came before; both are one attempt.
+    Teammate {
+        name: &'a str,
+    },
+    Task {
+        id: &'a str,
+        /// The model's own words, on one line.
+        subject: String,
+        team: Option<&'a str>,
+    },
+}
+
+impl<'a> Who<'a> {
+    fn of(call: &'a HookCall) -> Option<Self> {
+        // An empty name is a compaction.
+        let name = call.agent_type.as_deref().filter(|name| !name.is_empty()).map(bare_agent_name);
+        match &call.event {
+            HookEvent::TeammateIdle => Some(Self::Teammate { name: name? }),
+            HookEvent::TaskCompleted { id, subject, team } => {
+                let subject = if subject.is_empty() { id } else { subject };
+                Some(Self::Task { id, subject: one_line(subject), team: team.as_deref() })
+            }
+            _ => Some(Self::SubAgent { name: name? }),
+        }
+    }
+
+    /// What a person calls it.
+    fn name(&self) -> &str {
+        match self {
+            Self::SubAgent { name } | Self::Teammate { name } => name,
+            Self::Task { subject, .. } => subject,
+        }
+    }
+
+    fn subject(&self, call: &HookCall) -> Subject {
+        let agent = || call.agent.clone().unwrap_or_else(|| AgentId::new(""));
+        match self {
+            Self::SubAgent { name } => Subject::SubAgent { name: (*name).to_owned(), id: agent() },
+            Self::Teammate { name } => Subject::Teammate { name: (*name).to_owned(), id: agent() },
+            Self::Task { id, subject, .. } => {
+                Subject::TeamTask { id: (*id).to_owned(), subject: subject.clone() }
+            }
+        }
+    }
+
+    /// What it takes to be done.
+    fn preset(&self, session: &SessionId) -> &'static Preset {
+        match self {
+            Self::SubAgent { .. } => &preset::CHECK,
+            Self::Teammate { .. } => &preset::TEAMMATE,
+            Self::Task { id, team, .. } if team_tasks::is_last(session, *team, id) => &preset::LAST_TEAM_TASK,
+            Self::Task { .. } => &preset::TEAM_TASK,
+        }
+    }
+
+    fn is_held_by(&self, guard: &Guard) -> bool {
+        match self {
+            Self::SubAgent { name } => guard.holds_agent(name),
+            Self::Teammate { name } => guard.holds_teammates() || guard.holds_agent(name),
+            Self::Task { .. } => guard.holds_tasks(),
+        }
+    }
+}
+
+struct MemberStop<'a> {
     call: &'a HookCall,
-    agent: &'a str,
+    who: Who<'a>,
     home: &'a Home,
     repo: &'a Repo,
     trust: &'a Trust,
 }
 
-impl SubAgentStop<'_> {
-    /// Tells without parsing a config that this agent is not held: no definition that was ever accepted names it, and the
+impl MemberStop<'_> {
+    /// Tells without parsing a config that nobody is held here: no definition that was ever accepted names it, and the
     /// file as it is speaks of nobody.
     fn is_surely_nobodys(&self) -> bool {
-        if Guard::default().holds_agent(self.agent) || self.trust.ever_named(self.repo, self.agent) {
+        let holds = |guard: &Guard| self.who.is_held_by(guard);
+        if holds(&Guard::default()) || self.trust.ever_held(self.repo, holds) {
             return false;
         }
         match self.repo.config() {
@@ -81,7 +153,7 @@ impl SubAgentStop<'_> {
             Found::Untrusted(file) => {
                 let guard = definition::parse(file.layout, &file.text, &settings.defaults())
                     .map_or_else(|_| Guard::default(), |config| config.guard);
-                Ok(if guard.holds_agent(self.agent) { self.untrusted(file.path) } else { HookReply::Silent })
+                Ok(if self.who.is_held_by(&guard) { self.untrusted(file.path) } else { HookReply::Silent })
             }
             Found::Revoked => Ok(self.trust_was_taken_back(revoked.unwrap_or_else(clock::now))),
             Found::InForce(in_force) => self.judge(&settings, &in_force, held.as_ref(), deadline),
@@ -100,7 +172,7 @@ impl SubAgentStop<'_> {
         let line = format!(
             "ralph: `{}` was not held: no person has accepted the gates of {config} yet, so nothing was run. \
              Look at them and accept them with `ralph trust` in {}.",
-            self.agent,
+            self.who.name(),
             self.repo.root.display()
         );
         tell_later(self.call, &line, Often::OnceASession);
@@ -111,7 +183,7 @@ impl SubAgentStop<'_> {
         let line = format!(
             "ralph: `{}` was not held: trust in the gates of {} was taken back ({}); its work is UNVERIFIED. \
              `ralph trust` accepts them again.",
-            self.agent,
+            self.who.name(),
             self.repo.root.display(),
             at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M")
         );
@@ -145,7 +217,7 @@ impl SubAgentStop<'_> {
         held: Option<&State>,
         deadline: Instant,
     ) -> Result<HookReply, LetThrough> {
-        if !in_force.config.enabled || !in_force.config.guard.holds_agent(self.agent) {
+        if !in_force.config.enabled || !self.who.is_held_by(&in_force.config.guard) {
             return Ok(HookReply::Silent);
         }
         let task = match (self.repo.task(in_force.layout)?, held) {
@@ -156,13 +228,16 @@ impl SubAgentStop<'_> {
             (Task::NoneSet, None) => return Ok(HookReply::Silent),
         };
         let Some(session) = &self.call.session else {
-            return Err(LetThrough(format!("the hook input of `{}` names no session", self.agent)));
+            return Err(LetThrough(format!("the hook input of `{}` names no session", self.who.name())));
         };
         let home = self.repo_home();
+        if self.was_let_go_just_now(session)? {
+            return Ok(HookReply::Silent);
+        }
         let case = self.case(settings, in_force, session, &home, task)?;
         let ledger = case.home.loop_dir(&case.loop_id);
         let mut write_ahead =
-            WriteAhead { home: self.home, session, agent: self.agent, ledger, written: false };
+            WriteAhead { home: self.home, session, agent: self.who.name(), ledger, written: false };
         let judged = case.judge(&self.asked(deadline), &mut write_ahead);
         if write_ahead.written {
             session_notices::gates_end(self.home, session)?;
@@ -190,31 +265,52 @@ impl SubAgentStop<'_> {
             Some(task) => marker::expected(&self.repo.check_list(task)?),
             None => Vec::new(),
         };
-        let id = self.call.agent.clone().unwrap_or_else(|| ralph_core::id::AgentId::new(""));
         Ok(Case {
             repo: self.repo,
             home,
             settings,
             in_force,
             loop_id: self.loop_id(session),
-            subject: Subject::SubAgent { name: self.agent.to_owned(), id },
+            subject: self.who.subject(self.call),
             session: Some(session.clone()),
             task,
-            preset: &ralph_core::preset::CHECK,
+            preset: self.who.preset(session),
             limits: settings.limits(in_force.layout, &in_force.config.budget),
             is_part: false,
             markers,
             head: None,
             session_stop: None,
+            since: sessions::commit_at_start(self.home, session),
         })
     }
 
-    /// One loop for each agent of each session: two check agents at once do not share a count.
+    /// A teammate that was let go unverified when it stopped is not held again for resting: both are one attempt.
+    fn was_let_go_just_now(&self, session: &SessionId) -> io::Result<bool> {
+        if !matches!(self.who, Who::Teammate { .. }) {
+            return Ok(false);
+        }
+        let home = self.repo_home();
+        let state = ledger::state(&home.loop_dir(&self.loop_id(session)))?;
+        let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
+        let Some(tree) = state.last.and_then(|last| last.tree).filter(|_| gave_up) else { return Ok(false) };
+        let now = engine::tree_reader(self.repo, &home).read();
+        Ok(now.is_ok_and(|now| tree == TreeHash::new(now.hash())))
+    }
+
+    /// One loop for each agent of each session: two check agents at once do not share a count. A task has its own.
     fn loop_id(&self, session: &SessionId) -> LoopId {
         let agent = self.call.agent.as_ref().map_or("", |agent| agent.as_str());
-        let digest = Digest::of_parts([session.as_str().as_bytes(), agent.as_bytes()]);
+        let digest = match &self.who {
+            Who::SubAgent { .. } | Who::Teammate { .. } => {
+                Digest::of_parts([session.as_str().as_bytes(), agent.as_bytes()])
+            }
+            Who::Task { id, team, .. } => {
+                let list = team.unwrap_or(session.as_str());
+                Digest::of_parts([b"task", list.as_bytes(), id.as_bytes()])
+            }
+        };
         let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let name: String = self.agent.chars().map(safe).take(30).collect();
+        let name: String = self.who.name().chars().map(safe).take(30).collect();
         LoopId::new(format!("{name}-{}", digest.short()))
     }
 
@@ -226,7 +322,7 @@ impl SubAgentStop<'_> {
                     session_notices::leave(
                         self.home,
                         session,
-                        &feedback::cut_off(self.agent, &format!("signal {signal}")),
+                        &feedback::cut_off(self.who.name(), &format!("signal {signal}")),
                     )?;
                 }
                 return Ok(HookReply::Silent);
@@ -238,6 +334,8 @@ impl SubAgentStop<'_> {
                 let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
                 Ok(HookReply::Block { reason: told.reason, detail: told.detail, person: None })
             }
+            // Others are still at work: what it is worth is seen when the last task is done.
+            Decision::LetGo { reason: Reason::Tidy, .. } => Ok(HookReply::Silent),
             Decision::LetGo { .. } => {
                 if let (Some(notice), Some(session)) =
                     (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
@@ -252,4 +350,10 @@ impl SubAgentStop<'_> {
             Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
+}
+
+fn one_line(text: &str) -> String {
+    const MOST: usize = 100;
+    let clean = foreign_text::clean(text.as_bytes(), &Secrets::default());
+    clean.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST).collect()
 }

@@ -1,0 +1,77 @@
+use super::*;
+
+fn kind(file: &str, line: &str) -> &'static str {
+    match look(file, 7, line).map(|flaw| flaw.what) {
+        None => "fine",
+        Some(FlawKind::DebuggerStatement { .. }) => "debugger",
+        Some(FlawKind::Placeholder { .. }) => "placeholder",
+        Some(FlawKind::PrivateKey) => "key",
+        Some(FlawKind::ConflictMarker) => "conflict",
+        Some(FlawKind::Unparsable { .. }) => "unparsable",
+    }
+}
+
+#[test]
+fn what_nobody_means_to_leave_behind_is_found() {
+    let key = |label: &str| format!("    -----BEGIN {label}-----");
+    let table = [
+        ("a.ts", "  debugger;", "debugger"),
+        ("a.jsx", "debugger", "debugger"),
+        ("a.py", "    breakpoint()", "debugger"),
+        ("a.py", "import pdb; pdb.set_trace()", "debugger"),
+        ("a.rb", "  binding.pry", "debugger"),
+        ("src/a.rs", "    let x = dbg!(y);", "debugger"),
+        ("src/a.rs", "    todo!()", "placeholder"),
+        ("src/a.rs", "    _ => unimplemented!(\"later\"),", "placeholder"),
+        ("a.go", "\tpanic(\"not implemented\")", "placeholder"),
+        ("a.ts", "  throw new Error('Not implemented yet');", "placeholder"),
+        ("a.py", "    # TODO: implement the parser", "placeholder"),
+        ("a.js", "// ... existing code ...", "placeholder"),
+        ("a.sh", "# your code here", "placeholder"),
+        ("notes.txt", &key("RSA PRIVATE KEY"), "key"),
+        ("k.asc", &key("PGP PRIVATE KEY BLOCK"), "key"),
+        ("a.md", "<<<<<<< HEAD", "conflict"),
+        ("a.md", ">>>>>>> topic", "conflict"),
+    ];
+    for (file, line, expected) in table {
+        assert_eq!(kind(file, line), expected, "{file}: {line}");
+    }
+}
+
+/// Each of these was written by somebody who meant it.
+#[test]
+fn what_only_looks_like_it_is_left_alone() {
+    let key = |label: &str| format!("-----BEGIN {label}-----");
+    let table = [
+        ("a.ts", "const debuggerUrl = start();"),
+        ("a.ts", "// the debugger is attached here"),
+        ("a.py", "def breakpoint_hit(self):"),
+        ("a.rs", "    my_dbg!(x);"),
+        ("a.rs", "    // dbg!(x) prints to stderr"),
+        ("a.rs", "    assert_eq!(find(\"todo!(\"), None);"),
+        ("a.rs", "/// Panics with `todo!()` where nothing is there."),
+        ("a.py", "        raise NotImplementedError"),
+        ("a.py", "# TODO: faster"),
+        ("a.js", "// this wraps the existing code of the parser"),
+        ("a.js", "console.log('ready');"),
+        ("README.md", "Write `debugger;` to stop."),
+        ("README.md", "TODO: implement the parser"),
+        ("a.md", "======="),
+        ("a.txt", "<<<<<<<<<< ten"),
+        ("a.pem", &key("CERTIFICATE")),
+        ("a.pem", &key("PUBLIC KEY")),
+        ("min.js", &format!("debugger;{}", "x".repeat(3_000))),
+    ];
+    for (file, line) in table {
+        assert_eq!(kind(file, line), "fine", "{file}: {line}");
+    }
+}
+
+#[test]
+fn a_flaw_is_told_with_its_place() {
+    let told = look("src/a.rs", 12, "    todo!(\"later\")").expect("a flaw").to_string();
+    assert_eq!(told, "src/a.rs:12: a placeholder (`todo!(\"later\")`)");
+    let whole =
+        Flaw { file: "a.json".into(), line: None, what: FlawKind::Unparsable { why: "line 3".into() } };
+    assert_eq!(whole.to_string(), "a.json: it cannot be parsed (line 3)");
+}

@@ -1,0 +1,162 @@
+//! A quick look at what was added since a commit: the lines by git's own diff, new files whole, and whether the changed
+//! files can be parsed at all. What to look for is the core's to say.
+//!
+//! It is no gate: where git is not there, or takes too long, nothing is found.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use ralph_core::hygiene::{Flaw, FlawKind, MOST_FLAWS, added, look};
+use serde::de::IgnoredAny;
+
+use crate::git::Git;
+use crate::{env, short_command};
+
+/// It stands before gates that may take minutes, and must not be noticed beside them.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PARSER_PATIENCE: Duration = Duration::from_secs(3);
+
+/// More files than this were not written by hand.
+const MOST_FILES: usize = 500;
+/// Of those that another program has to parse.
+const MOST_PARSED: usize = 40;
+/// A larger file is no source.
+const LARGEST: u64 = 1 << 20;
+
+/// What a repository is compared with before its first commit.
+const NOTHING: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// What was left behind in what was added below `root` since that commit, or since the last one.
+pub(crate) fn look_at(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
+    let Ok(git) = Git::find(root, scratch) else { return Vec::new() };
+    let mut found = Found::default();
+    let diff =
+        [since, Some("HEAD"), Some(NOTHING)].into_iter().flatten().find_map(|from| added_to(&git, from));
+    added::lines(&diff.unwrap_or_default(), &mut |line| found.take(line));
+    for file in new_files(&git) {
+        found.take_whole(root, file);
+    }
+    found.flaws.extend(unparsable(root, scratch, &found.files));
+    found.flaws.truncate(MOST_FLAWS);
+    found.flaws
+}
+
+#[derive(Default)]
+struct Found {
+    flaws: Vec<Flaw>,
+    files: Vec<String>,
+}
+
+impl Found {
+    fn take(&mut self, added::Added { file, number, line }: added::Added) {
+        self.flaws.extend(look(&file, number, &line));
+        if self.files.last() != Some(&file) {
+            self.files.push(file);
+        }
+    }
+
+    fn take_whole(&mut self, root: &Path, file: String) {
+        let Some(text) = source(&root.join(&file)) else { return };
+        let lines = text.lines().zip(1..);
+        self.flaws.extend(lines.filter_map(|(line, number)| look(&file, number, line)));
+        self.files.push(file);
+    }
+}
+
+fn added_to(git: &Git, from: &str) -> Option<Vec<u8>> {
+    let words = [
+        "diff",
+        "--unified=0",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-renames",
+        "--relative",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+        "--ignore-submodules",
+        from,
+        "--",
+    ];
+    git.call(words, PATIENCE).ok()
+}
+
+fn new_files(git: &Git) -> Vec<String> {
+    let listed = git.call(["ls-files", "-z", "--others", "--exclude-standard"], PATIENCE).unwrap_or_default();
+    let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.take(MOST_FILES).filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
+}
+
+/// A file of text that somebody may have written.
+fn source(path: &Path) -> Option<String> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    if !meta.is_file() || meta.len() > LARGEST {
+        return None;
+    }
+    String::from_utf8(fs::read(path).ok()?).ok().filter(|text| !text.contains('\0'))
+}
+
+/// What its own language cannot read. Nothing of it is run.
+fn unparsable(root: &Path, scratch: &Path, files: &[String]) -> Vec<Flaw> {
+    let mut parsed = 0;
+    let why = |file: &String| {
+        let path = root.join(file);
+        match file.rsplit_once('.').map(|(_, extension)| extension) {
+            Some("json") => json_problem(&source(&path)?),
+            Some(extension) => {
+                let command = parser(extension, &path)?;
+                source(&path)?;
+                parsed += 1;
+                if parsed <= MOST_PARSED { problem(command, scratch) } else { None }
+            }
+            None => None,
+        }
+        .map(|why| Flaw { file: file.clone(), line: None, what: FlawKind::Unparsable { why } })
+    };
+    files.iter().filter_map(why).collect()
+}
+
+/// Comments and a comma too many are common in files that are read by more lenient tools.
+fn json_problem(text: &str) -> Option<String> {
+    let strict = serde_json::from_str::<IgnoredAny>(text);
+    let lenient = || jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default());
+    match (strict, lenient) {
+        (Ok(_), _) => None,
+        (Err(error), lenient) => lenient().is_err().then(|| error.to_string()),
+    }
+}
+
+/// The program that reads a file of this kind without running it, where it is there.
+fn parser(extension: &str, path: &Path) -> Option<Command> {
+    let (program, arguments): (&str, &[&str]) = match extension {
+        // On its own: nothing of the repo is imported.
+        "py" => ("python3", &["-I", "-c", "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read())"]),
+        "sh" | "bash" => ("bash", &["-n"]),
+        // Others may be modules or not, or hold tags.
+        "mjs" | "cjs" => ("node", &["--check"]),
+        _ => return None,
+    };
+    let folder = Path::new("/");
+    env::is_program(program, folder).then(|| {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(path).current_dir(folder);
+        command
+    })
+}
+
+/// The last thing that it says of a file that it cannot read.
+fn problem(command: Command, scratch: &Path) -> Option<String> {
+    let answer = short_command::run(command, None, scratch, PARSER_PATIENCE).ok()??;
+    if answer.status.success() {
+        return None;
+    }
+    let said = String::from_utf8_lossy(&answer.stderr).into_owned();
+    let telling =
+        said.lines().map(str::trim).rev().find(|line| line.contains("rror") || line.contains("line "));
+    Some(telling.unwrap_or("its own parser refuses it").chars().take(200).collect())
+}
+
+#[cfg(test)]
+mod tests;

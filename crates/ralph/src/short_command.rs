@@ -1,0 +1,97 @@
+//! One short command whose answer is waited for: bounded in time and in size, and ended with its whole process group when its
+//! time is over. Gates and agents have `proc`; this is for tools of which we ask a question.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+/// What whoever is told to go may take to put its lock files away.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Answers are read up to here; a list of more is none that somebody waits for.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
+pub(crate) struct Answer {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// None where it took too long. Its outputs go to files and not to pipes: whoever holds one of them open does not hold us.
+pub(crate) fn run(
+    mut command: Command,
+    input: Option<&[u8]>,
+    scratch: &Path,
+    limit: Duration,
+) -> io::Result<Option<Answer>> {
+    let (mut stdout, mut stderr) = (scratch_file(scratch)?, scratch_file(scratch)?);
+    let stdin = match input {
+        Some(input) => Stdio::from(filled(scratch_file(scratch)?, input)?),
+        None => Stdio::null(),
+    };
+    command.stdin(stdin).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+    // A group and no session of its own: what `proc` finds in another session, it takes for a gate's.
+    let child = command.process_group(0).spawn()?;
+    let Some(status) = ended(child, limit)? else { return Ok(None) };
+    Ok(Some(Answer { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? }))
+}
+
+/// A file without a name: in memory where that can be had, since file systems take their time for a new one.
+fn scratch_file(scratch: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = rustix::fs::memfd_create("ralph-answer", rustix::fs::MemfdFlags::CLOEXEC) {
+        return Ok(file.into());
+    }
+    tempfile::tempfile_in(scratch)
+}
+
+fn filled(mut file: File, content: &[u8]) -> io::Result<File> {
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn read(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.rewind()?;
+    let length = file.take(LONGEST_ANSWER + 1).read_to_end(&mut content)?;
+    if length as u64 > LONGEST_ANSWER {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "its answer is too long"));
+    }
+    Ok(content)
+}
+
+/// How the process ended; none where it had to be ended. Nothing of its group is left.
+fn ended(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let Some(leader) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return child.wait().map(Some);
+    };
+    let (sender, exited) = mpsc::channel();
+    thread::Builder::new().stack_size(64 * 1024).spawn(move || {
+        await_exit(leader);
+        sender.send(()).ok();
+    })?;
+    let in_time = exited.recv_timeout(limit).is_ok();
+    if !in_time {
+        let _gone_already = rustix::process::kill_process_group(leader, Signal::TERM);
+        let _then_it_is_killed = exited.recv_timeout(GRACE);
+    }
+    // Until it is waited for, its number is nobody else's: this reaches what it started and nobody more.
+    let _nobody_left = rustix::process::kill_process_group(leader, Signal::KILL);
+    let status = child.wait()?;
+    Ok(in_time.then_some(status))
+}
+
+/// Leaves the process as a zombie, so that its number stays its own.
+fn await_exit(leader: Pid) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(rustix::process::waitid(WaitId::Pid(leader), options), Ok(None) | Err(Errno::INTR)) {}
+}

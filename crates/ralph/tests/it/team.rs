@@ -1,0 +1,211 @@
+//! Teams in a session: a teammate that wants to rest, a task that is called completed, an agent that is called. The payloads
+//! are the recorded ones, with the folder of the sandbox.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Sandbox, Stop};
+
+const GATES: &str = "verify: [test -e done]\nguard: [teammates, tasks]\n";
+
+/// A committed repo whose gate fails until `done` is there.
+fn team(config: &str) -> Sandbox {
+    let sandbox = Sandbox::gated(config);
+    sandbox.git(&["add", "-A"]);
+    sandbox.git(&["commit", "-qm", "a beginning"]);
+    sandbox
+}
+
+fn recorded<'a>(sandbox: &'a Sandbox, name: &str) -> Stop<'a> {
+    let path = format!("{}/../ralph-core/fixtures/claude/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let mut input: Value = serde_json::from_slice(&fs::read(path).expect("a fixture")).expect("JSON");
+    input["cwd"] = json!(sandbox.project());
+    sandbox.event(input)
+}
+
+fn idles(sandbox: &Sandbox) -> Answer {
+    recorded(sandbox, "teammate_idle").answer()
+}
+
+fn completes(sandbox: &Sandbox, id: &str) -> Answer {
+    recorded(sandbox, "task_completed").with("task_id", id).answer()
+}
+
+/// Held by the only way that the client knows here; what it was told is given back.
+#[track_caller]
+fn held(answer: &Answer) -> String {
+    assert_eq!((answer.ran.code, answer.ran.stdout.as_str()), (Some(2), ""), "{answer:#?}");
+    answer.ran.stderr.clone()
+}
+
+/// The list of tasks as the client keeps it.
+fn list(sandbox: &Sandbox, name: &str, tasks: &[(&str, &str)]) {
+    let folder = sandbox.home().join(".claude/tasks").join(name);
+    fs::create_dir_all(&folder).expect("our own");
+    for (id, status) in tasks {
+        let task = json!({"id": id, "subject": "x", "status": status, "blocks": [], "blockedBy": []});
+        fs::write(folder.join(format!("{id}.json")), task.to_string()).expect("our own");
+    }
+}
+
+/// The session of the recordings.
+const SESSION: &str = "00000000-0000-4000-8000-000000000001";
+
+#[test]
+fn s4_r9_a_teammate_rests_when_the_gates_pass_and_is_told_until_then() {
+    let sandbox = team(GATES);
+    for attempt in 1..=4 {
+        let told = held(&idles(&sandbox));
+        assert!(told.contains("gate `test -e done` failed"), "{told}");
+        assert!(told.contains(&format!("`bob` may not stop yet: attempt {attempt} of 5")), "{told}");
+    }
+    sandbox.file("done", "");
+    assert!(idles(&sandbox).let_go().is_some_and(|told| told.contains("passed")));
+    assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "verified"}));
+}
+
+#[test]
+fn s4_r9_the_fifth_time_a_teammate_is_let_go_and_everybody_hears_of_it() {
+    let sandbox = team(GATES);
+    for _ in 1..=4 {
+        held(&idles(&sandbox));
+    }
+    let told = idles(&sandbox).let_go().expect("said");
+    assert!(told.contains("UNVERIFIED"), "{told}");
+    let next = recorded(&sandbox, "user_prompt_submit").answer();
+    let said = next.ran.json();
+    assert!(
+        said["systemMessage"]
+            .as_str()
+            .is_some_and(|told| told.contains("`bob`") && told.contains("UNVERIFIED"))
+    );
+    let context = said["hookSpecificOutput"]["additionalContext"].as_str().expect("for the agent");
+    assert!(context.contains("the teammate `bob` was let go, but its work is NOT verified"), "{context}");
+}
+
+#[test]
+fn its_stop_and_its_rest_are_one_attempt() {
+    let sandbox = team("verify: [test -e done]\nguard: [bob]\n");
+    let stops = || recorded(&sandbox, "subagent_stop.teammate").answer();
+    for _ in 1..=4 {
+        stops().held();
+    }
+    assert!(stops().let_go().is_some_and(|told| told.contains("UNVERIFIED")));
+    // Not five more for the same work.
+    idles(&sandbox).silent();
+    // Other work is another matter.
+    sandbox.file("more", "");
+    held(&idles(&sandbox));
+}
+
+#[test]
+fn s4_r9_what_was_left_behind_is_named_before_any_gate_runs() {
+    let sandbox = team(&format!("verify: ['{}']\nguard: [teammates]\n", "touch ../gate-ran"));
+    sandbox.file("src/app.py", "def f():\n    breakpoint()\n");
+    sandbox.file("data.json", "{\"a\": }");
+    let told = held(&idles(&sandbox));
+    for line in [
+        "- src/app.py:2: a debugger statement (`breakpoint()`)",
+        "- data.json: it cannot be parsed",
+        "ralph looked at what was added. `bob` may not stop yet: attempt 1 of 5.",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert!(!sandbox.path("../gate-ran").exists(), "there is something to mend first");
+    assert_eq!(sandbox.events_named("judged")[0]["reason"]["code"], "untidy");
+    sandbox.file("src/app.py", "def f():\n    pass\n");
+    sandbox.file("data.json", "{}");
+    assert!(idles(&sandbox).let_go().is_some_and(|told| told.contains("passed")));
+    assert!(sandbox.path("../gate-ran").exists());
+}
+
+#[test]
+fn what_a_teammate_committed_itself_is_looked_at_too() {
+    let sandbox = team("verify: ['true']\nguard: [teammates]\n");
+    recorded(&sandbox, "session_start.startup").answer().silent();
+    sandbox.file("app.ts", "debugger;\n");
+    sandbox.git(&["add", "-A"]);
+    sandbox.git(&["commit", "-qm", "done"]);
+    assert!(held(&idles(&sandbox)).contains("app.ts:1: a debugger statement"));
+    recorded(&sandbox, "session_end").answer().silent();
+    let left = sandbox.remembered().into_iter().find(|path| path.contains(".commit."));
+    assert_eq!(left, None, "a session that is gone leaves nothing behind");
+}
+
+#[test]
+fn s4_r9_a_task_runs_the_gates_only_where_it_is_the_last_one() {
+    let sandbox = team(GATES);
+    list(&sandbox, SESSION, &[("1", "in_progress"), ("2", "pending")]);
+    list(&sandbox, "of-somebody-else", &[("9", "pending")]);
+    completes(&sandbox, "1").silent();
+    assert_eq!(
+        sandbox.events_named("run_started").len(),
+        0,
+        "the work of others may break the gates for now"
+    );
+    list(&sandbox, SESSION, &[("1", "completed"), ("2", "in_progress")]);
+    let told = held(&completes(&sandbox, "2"));
+    assert!(told.contains("The task `Build it` is not completed yet: attempt 1 of 5"), "{told}");
+    sandbox.file("done", "");
+    assert!(completes(&sandbox, "2").let_go().is_some_and(|told| told.contains("passed")));
+}
+
+#[test]
+fn a_task_that_is_not_the_last_is_still_looked_at() {
+    let sandbox = team(GATES);
+    list(&sandbox, "session-00000000", &[("1", "in_progress"), ("2", "pending")]);
+    sandbox.file("lib.rs", "fn f() { todo!() }\n");
+    let told = held(&completes(&sandbox, "1"));
+    assert!(told.contains("lib.rs:1: a placeholder") && told.contains("`Build it`"), "{told}");
+    sandbox.remove("lib.rs");
+    completes(&sandbox, "1").silent();
+    assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "claimed"}));
+}
+
+#[test]
+fn where_no_list_can_be_read_a_task_counts_as_the_last_one() {
+    let sandbox = team(GATES);
+    held(&completes(&sandbox, "1"));
+    let answer = recorded(&sandbox, "task_completed").with("team_name", "../../etc").answer();
+    held(&answer);
+}
+
+#[test]
+fn who_is_not_named_in_the_guard_is_nobodys() {
+    for guard in
+        ["", "guard: [check]\n", "guard: [session]\n", "guard: [\"agent:teammates\", \"agent:tasks\"]\n"]
+    {
+        let sandbox = team(&format!("verify: ['false']\n{guard}"));
+        sandbox.file("app.ts", "debugger;\n");
+        idles(&sandbox).silent();
+        completes(&sandbox, "1").silent();
+        assert_eq!(sandbox.events(), Vec::<Value>::new(), "{guard}");
+    }
+}
+
+#[test]
+fn gates_that_nobody_accepted_hold_no_teammate_and_run_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", "verify: [touch ran]\nguard: [teammates, tasks]\n");
+    idles(&sandbox).silent();
+    completes(&sandbox, "1").silent();
+    assert!(!sandbox.exists("ran"));
+}
+
+#[test]
+fn s4_r9_an_agent_of_a_role_hears_what_it_is_judged_by() {
+    let sandbox = team("verify: [make check]\nguard: [check]\n");
+    let starts = |name: &str| recorded(&sandbox, "subagent_start").with("agent_type", name).answer();
+    for name in ["ralph-coder", "ralph:ralph-tester", "check"] {
+        let answer = starts(name);
+        let said = answer.ran.json();
+        assert_eq!(said["hookSpecificOutput"]["hookEventName"], "SubagentStart", "{answer:#?}");
+        let context = said["hookSpecificOutput"]["additionalContext"].as_str().expect("context");
+        assert!(context.contains("- make check") && context.contains("`ralph verify`"), "{context}");
+        assert!(!context.contains("works on"), "there is no loop: {context}");
+    }
+    starts("general-purpose").silent();
+    sandbox.ralph(&["trust", "--revoke"]).success();
+    starts("ralph-coder").silent();
+}
