@@ -254,20 +254,24 @@ fn is_used_up(state: &State) -> bool {
 const MARGIN: SignedDuration = SignedDuration::from_secs(2);
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(30);
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(1);
+/// So many stated ends in a row are taken as stated.
+const BELIEVED: u32 = 3;
 /// A service that states a later end than this is not believed.
 const LONGEST_STATED: SignedDuration = SignedDuration::from_hours(8 * 24);
 
 /// Until when a usage limit is waited for: as stated, else twice as long each time up to an hour.
 pub fn waits_until(limit: &Limit, waits_before: u32, now: Timestamp) -> Timestamp {
     let later = |wait: SignedDuration| now.checked_add(wait).unwrap_or(Timestamp::MAX);
+    let doubled = |times: u32| {
+        later(FIRST_WAIT.checked_mul(1 << times.min(10)).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT))
+    };
     match limit.until {
         Some(until) if until > now && until <= later(LONGEST_STATED) => {
-            until.checked_add(MARGIN).unwrap_or(until)
+            let stated = until.checked_add(MARGIN).unwrap_or(until);
+            // Who states an end again and again and never keeps to it is asked less and less.
+            waits_before.checked_sub(BELIEVED).map_or(stated, |times| stated.max(doubled(times)))
         }
-        _ => {
-            let doubled = FIRST_WAIT.checked_mul(1 << waits_before.min(10)).unwrap_or(LONGEST_WAIT);
-            later(doubled.min(LONGEST_WAIT))
-        }
+        _ => doubled(waits_before),
     }
 }
 

@@ -45,8 +45,6 @@ pub struct Preset {
     /// Whether another way is tried once before that many are called stuck.
     pub changes_strategy: bool,
     pub on_exhausted: OnExhausted,
-    /// Whether only receipts of this very loop stand in for a run: whoever drives all night has seen its gates pass itself.
-    pub own_receipts: bool,
 }
 
 pub const CHECK: Preset = Preset {
@@ -59,7 +57,6 @@ pub const CHECK: Preset = Preset {
     no_progress: None,
     changes_strategy: false,
     on_exhausted: OnExhausted::Release,
-    own_receipts: false,
 };
 
 pub const TEAMMATE: Preset =
@@ -83,7 +80,6 @@ pub const SESSION: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
-    own_receipts: false,
 };
 
 pub const TASKS: Preset = Preset {
@@ -96,7 +92,6 @@ pub const TASKS: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
-    own_receipts: false,
 };
 
 pub const PRE_PR: Preset = Preset {
@@ -109,7 +104,6 @@ pub const PRE_PR: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
-    own_receipts: false,
 };
 
 pub const POST_PR: Preset = Preset {
@@ -122,7 +116,6 @@ pub const POST_PR: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
-    own_receipts: false,
 };
 
 pub const DRIVE: Preset = Preset {
@@ -135,7 +128,6 @@ pub const DRIVE: Preset = Preset {
     no_progress: Some(3),
     changes_strategy: true,
     on_exhausted: OnExhausted::Fail,
-    own_receipts: true,
 };
 
 pub const ALL: [&Preset; 9] =

@@ -233,6 +233,8 @@ impl State {
                 self.attempts = *iteration;
                 self.started_at = Some(*started_at);
             }
+            // What a driven loop has used up, nobody gives back.
+            Event::Reset { .. } if self.subject == Some(Subject::Driver) => {}
             Event::Reset { why } => self.reset(at, why),
             Event::ExportNoted { what: ExportOddity::DeletedAgain { deletions } } => {
                 self.deletions_seen = *deletions;

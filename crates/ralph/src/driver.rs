@@ -221,6 +221,7 @@ impl Driver<'_> {
         }
         let Driver { mut keeper, follow, plan, .. } = drive.driver;
         keeper.settle(follow);
+        let _said_where_it_matters = proc::end_everyone_left();
         if matches!(state.status, Status::Ended { .. }) {
             keeper.put_away();
         }
@@ -326,7 +327,7 @@ impl Drive<'_> {
             longest_silence: wishes.longest_silence,
             signals: driver.signals,
             tree: &|| engine::tree_reader(repo, home).read().ok().map(|tree| TreeHash::new(tree.hash())),
-            secrets: GateEnvironment::new(&driver.settings.user.keep_env, &repo.id()).secrets,
+            secrets: GateEnvironment::new(&driver.settings.user.keep_env, repo).secrets,
         };
         let follow = &mut *driver.follow;
         Ok(agent::run(call, &mut |event| follow.hear(&News::Agent(event))))
@@ -361,6 +362,14 @@ impl Drive<'_> {
         let in_force = in_force(driver.home, driver.repo, driver.settings, state)?;
         if !in_force.has_gates() {
             return Ok(driver.append(vec![Event::Paused { why: PauseCause::NoGates }])?);
+        }
+        // The keeper waits for us, no gate has begun: whoever is there came out of the agent.
+        self.driver.keeper.settle(self.driver.follow);
+        let processes = proc::end_everyone_left();
+        if !processes.is_empty() {
+            return Ok(self
+                .driver
+                .append(vec![Event::Paused { why: PauseCause::StillRunning { processes } }])?);
         }
         let judged = self.judge_by(state, &in_force);
         let outcome = match judged {
@@ -441,17 +450,14 @@ impl Drive<'_> {
             last_message: "",
             jobs: engine::jobs(),
             keep_going: true,
-            fresh: false,
+            // Nothing stands in for a run: what git ignores may be another than it was, and the last word is said here.
+            fresh: true,
             signals: Some(driver.signals),
         };
         let to_keep = state.drive.to_keep();
-        let mut gates =
-            Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep, has_told: false };
+        let mut gates = Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep };
         let judged = case.judge(&asked, &mut gates)?;
         gates.keep(None);
-        if let Some(Evidence::Gates(seen)) = &judged.facts.evidence {
-            gates.tell_what_stood_in(seen);
-        }
         Ok(judged)
     }
 
@@ -619,17 +625,9 @@ struct Gates<'a, 'k> {
     keeper: &'a mut Keeper<'k>,
     /// The iteration whose tree is still to be kept.
     to_keep: Option<u32>,
-    has_told: bool,
 }
 
 impl Gates<'_, '_> {
-    /// Where nothing had to be run, nobody heard of a gate.
-    fn tell_what_stood_in(&mut self, seen: &GatesSeen) {
-        for report in seen.reports.iter().filter(|_| !self.has_told) {
-            self.follow.hear(&News::GateFinished(report));
-        }
-    }
-
     fn keep(&mut self, tree: Option<&Arc<Tree>>) {
         if let Some(number) = self.to_keep.take() {
             self.keeper.keep(number, tree, self.follow);
@@ -640,6 +638,8 @@ impl Gates<'_, '_> {
 impl Watch for Gates<'_, '_> {
     fn tree(&mut self, tree: &Arc<Tree>) {
         self.keep(Some(tree));
+        // A filter that the agent gave git may have left somebody behind, too.
+        let _told_by_the_gates = proc::end_everyone_left();
     }
 
     fn started(&mut self, gate: &Gate) {
@@ -651,7 +651,6 @@ impl Watch for Gates<'_, '_> {
     }
 
     fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
-        self.has_told = true;
         self.follow.hear(&News::GateFinished(report));
     }
 

@@ -250,7 +250,7 @@ impl Case<'_> {
         if let Some(rules) = &pinned {
             reader = reader.pinned_rules(rules);
         }
-        let environment = GateEnvironment::new(&self.settings.user.keep_env, &self.repo.id());
+        let environment = GateEnvironment::new(&self.settings.user.keep_env, self.repo);
         let logs = self.loop_dir().join("logs");
         let signals = asked.signals.cloned().unwrap_or_else(Signals::watch);
         let watches = asked.signals.is_none() && self.session_stop.is_some();
@@ -272,7 +272,6 @@ impl Case<'_> {
             accepted_rules: files::read_if_there(&self.home.accepted_rules())?
                 .and_then(|bytes| IgnoreRules::from_bytes(&bytes)),
             all_gates: !self.is_part,
-            receipts_of: self.preset.own_receipts.then_some(&self.loop_id),
         };
         let mut just_read = None;
         if !asked.fresh {

@@ -106,7 +106,7 @@ pub(crate) fn read_foreign(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Opening a pipe that nobody writes to would wait for ever.
-fn open_without_waiting(path: &Path) -> io::Result<File> {
+pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
 }

@@ -16,7 +16,7 @@ use ralph_core::foreign_text;
 use ralph_core::gate::plan::{Plan, Progress};
 use ralph_core::gate::receipt::{Receipt, Witnessed};
 use ralph_core::gate::{Answer, Gate, GateReport, Outcome};
-use ralph_core::id::{Digest, LoopId, TreeHash};
+use ralph_core::id::{Digest, TreeHash};
 use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 
@@ -59,8 +59,6 @@ pub(crate) struct Run<'a> {
     pub(crate) accepted_rules: Option<IgnoreRules>,
     /// Whether these are all gates of the config: the others may be what makes these pass.
     pub(crate) all_gates: bool,
-    /// Only receipts of this loop stand in for a run; none: anybody's.
-    pub(crate) receipts_of: Option<&'a LoopId>,
 }
 
 /// Whether a receipt may stand in for a later run on the same fingerprint.
@@ -176,7 +174,7 @@ impl Run<'_> {
         if !self.binds(tree) {
             return None;
         }
-        receipts::find(self.home, gate, &self.environment.digest, &part(tree, inputs), self.receipts_of)
+        receipts::find(self.home, gate, &self.environment.digest, &part(tree, inputs))
     }
 }
 
@@ -309,7 +307,9 @@ impl<'a> Pass<'a> {
     fn read_tree_again(&mut self, watch: &mut dyn Watch) -> Result<(), Trouble> {
         let now = self.run.read_tree()?;
         let changes = now.changes_since(&self.tree);
-        let files: Vec<String> = changes.into_iter().map(|change| shown(&change.path)).collect();
+        // More names than anybody reads are not written down.
+        const MOST: usize = 200;
+        let files: Vec<String> = changes.into_iter().take(MOST).map(|change| shown(&change.path)).collect();
         if !files.is_empty() {
             watch.changed(&files);
         }

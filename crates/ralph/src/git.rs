@@ -15,7 +15,7 @@ use std::time::Duration;
 use ralph_core::duration;
 
 use crate::tree::Stamp;
-use crate::{env, short_command};
+use crate::{env, files, short_command};
 
 /// Who makes the commits.
 pub(crate) const AUTHOR: &str = "ralph";
@@ -158,9 +158,18 @@ impl Git {
         self.is_plain() && write().is_ok()
     }
 
+    /// Whether a ref of ours would be written where it belongs: a link on the way leads to somebody else's refs, or out of the
+    /// repository.
+    pub(crate) fn keeps_in_place(&self, reference: &str) -> bool {
+        let file = self.common_dir.join(reference);
+        let way = file.ancestors().take_while(|part| *part != self.common_dir);
+        !way.into_iter().any(|part| part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()))
+    }
+
     /// Whether a ref that is kept as a file says so.
     pub(crate) fn points_at(&self, reference: &str, object: &str) -> bool {
-        fs::read(self.common_dir.join(reference)).is_ok_and(|text| text.trim_ascii() == object.as_bytes())
+        let text = files::read_foreign(&self.common_dir.join(reference));
+        text.is_ok_and(|text| text.is_some_and(|text| text.trim_ascii() == object.as_bytes()))
     }
 
     /// The lock beside a ref that is kept as a file.
@@ -185,6 +194,9 @@ impl Git {
     ) -> Result<Vec<u8>, GitError> {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some(said) = no_file_of_gits(&self.dir) {
+            return Err(GitError::Failed { what, code: None, said });
+        }
         let mut command = command(&self.root);
         command.env("GIT_DIR", &self.dir).env("GIT_WORK_TREE", &self.top).args(words);
         if let Some(index) = &self.index {
@@ -221,7 +233,7 @@ pub(crate) fn plain(root: &Path) -> Option<PathBuf> {
     {
         return None;
     }
-    let config = fs::read_to_string(dir.join("config")).ok()?;
+    let config = String::from_utf8(files::read_foreign(&dir.join("config")).ok()??).ok()?;
     is_plain(&config).then(|| top.to_owned())
 }
 
@@ -242,6 +254,13 @@ fn is_plain(config: &str) -> bool {
             None => false,
         },
     })
+}
+
+/// What lies in the place of one of git's own files and is none: git would wait for it for ever.
+pub(crate) fn no_file_of_gits(dir: &Path) -> Option<String> {
+    let names = ["index", "config", "HEAD", "info/attributes", "info/exclude"];
+    let is_odd = |name: &&str| fs::metadata(dir.join(name)).is_ok_and(|meta| !meta.is_file());
+    names.into_iter().find(is_odd).map(|name| format!("git's own {name} is not a file"))
 }
 
 /// The lines of an answer.

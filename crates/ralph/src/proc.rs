@@ -40,7 +40,7 @@ use ralph_core::stream::Channel;
 use rustix::process::Signal;
 
 pub(crate) use capture::Captured;
-pub(crate) use descendants::{end_marked, sweep_all};
+pub(crate) use descendants::{end_everyone_left, end_marked, sweep_all};
 pub(crate) use processes::{adopt_orphans, identity, is_ancestor};
 pub(crate) use stop_request::Stop;
 

@@ -303,8 +303,18 @@ impl Desk<'_> {
             return Ok(());
         }
         let folder = self.repo.root.join(folder);
-        let stays = || files::lies_below(&folder.join("x"), &self.repo.root);
-        let leads_out = || io::Error::new(io::ErrorKind::InvalidInput, "a link leads out of the repo");
+        // Nor one that leads to where git keeps what is its own.
+        let is_gits = || {
+            fs::canonicalize(&folder)
+                .is_ok_and(|there| there.components().any(|part| part.as_os_str() == ".git"))
+        };
+        let stays = || files::lies_below(&folder.join("x"), &self.repo.root) && !is_gits();
+        let leads_out = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a link leads out of the repo, or to what is git's own",
+            )
+        };
         if !stays() {
             return Err(leads_out());
         }

@@ -128,7 +128,12 @@ fn a_usage_limit_is_waited_for_as_stated_else_twice_as_long_each_time() {
     let limit = |until| Limit { until, why: String::new() };
     let table = [
         (Some(at(600)), 0, at(602)),
+        (Some(at(600)), 2, at(602)),
         (Some(at(600)), 5, at(602)),
+        (Some(at(1)), 2, at(3)),
+        (Some(at(1)), 3, at(30)),
+        (Some(at(1)), 6, at(240)),
+        (Some(at(1)), 4_000, at(3600)),
         // Past, or absurd: nothing was stated.
         (Some(at(-5)), 0, at(30)),
         (Some(at(100 * 24 * 3600)), 0, at(30)),
@@ -164,6 +169,15 @@ fn what_has_cost_as_much_as_it_may_is_judged_whoever_ended_the_run() {
         state.limits = Some(limits);
         assert_eq!(next(&state, at(0)), expected, "{what}");
     }
+}
+
+#[test]
+fn what_a_loop_used_up_nobody_gives_back() {
+    let events = [began(1), ended(1, AgentEnd::Finished), judged(1), began(2)];
+    let mut state = driven(Memory::Fresh, &events);
+    let before = state.drive.clone();
+    state.apply(at(5), &Event::Reset { why: crate::ledger::event::ResetCause::Command });
+    assert_eq!(state.drive, before);
 }
 
 #[test]

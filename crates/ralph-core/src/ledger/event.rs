@@ -346,6 +346,10 @@ pub enum PauseCause {
     },
     /// No gate is accepted here any more: a person took them back.
     NoGates,
+    /// What the agent left running could not be ended: nobody can tell what it does to the tree.
+    StillRunning {
+        processes: Vec<String>,
+    },
 }
 
 impl PauseCause {

@@ -94,6 +94,9 @@ impl LoopReport {
             PauseCause::NotSignedIn { .. } => {
                 vec![Phrase::new("Sign in with the agent's own client, or give it its key."), go_on()]
             }
+            PauseCause::StillRunning { .. } => {
+                vec![Phrase::new("End what the agent left running."), go_on()]
+            }
             PauseCause::NoGates => {
                 vec![Phrase::new("Look at the gates and accept them: ").code("ralph trust"), go_on()]
             }

@@ -257,6 +257,7 @@ fn pause_sentence(why: &PauseCause) -> String {
         PauseCause::Interrupted => "Whoever drove it was told to end.".into(),
         PauseCause::Denied { rule } => super::plain(&format!("The agent may not do what it needs: {rule}")),
         PauseCause::NotSignedIn { .. } => "The agent's client is not signed in.".into(),
+        PauseCause::StillRunning { .. } => "What the agent left running could not be ended.".into(),
         PauseCause::NoGates => "No gate is accepted here any more.".into(),
     }
 }

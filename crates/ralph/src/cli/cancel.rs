@@ -19,8 +19,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
-    Place::only_for_a_person("cancel a loop")?;
     let place = Place::here(None)?;
+    place.only_for_a_person("cancel a loop")?;
     let mut cancelled = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
         let line = language::telling(&found.state, None).cancelled();

@@ -6,7 +6,7 @@ use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
 use crate::definition::{Found, InForce, Settings};
-use crate::driver::driven::DrivenLoop;
+use crate::driver::driven::{self, DrivenLoop};
 use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
@@ -113,8 +113,10 @@ impl Place {
     }
 
     /// What only a person may do: an agent does not free itself.
-    pub(super) fn only_for_a_person(what: &str) -> Result<(), Failure> {
-        match env::agent_shell() {
+    pub(super) fn only_for_a_person(&self, what: &str) -> Result<(), Failure> {
+        // An agent that we drive stays below its driver, whatever it takes out of its environment.
+        let driven = || driven::drives_us(&self.repo_home).then_some("inside a loop");
+        match env::agent_shell().or_else(driven) {
             None => Ok(()),
             Some(client) => Err(Failure::new(
                 exit::NEEDS_PERSON,

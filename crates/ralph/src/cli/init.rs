@@ -72,8 +72,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if arguments.uninstall {
         return uninstall(&place);
     }
-    if driven::are_we_driven(&place.home) && !arguments.dry_run {
-        Place::only_for_a_person("accept the gates that it is judged by")?;
+    if (driven::are_we_driven(&place.home) || driven::drives_us(&place.repo_home)) && !arguments.dry_run {
+        place.only_for_a_person("accept the gates that it is judged by")?;
     }
     let plan = Plan::make(&place, arguments, &Choices::of(&place, arguments)?)?;
     plan.show(&place);
@@ -565,7 +565,7 @@ fn yaml(text: &str) -> String {
 }
 
 fn uninstall(place: &Place) -> Done {
-    Place::only_for_a_person("take ralph out of a repo")?;
+    place.only_for_a_person("take ralph out of a repo")?;
     let mut installed = Installed::load(&place.repo_home)?;
     let sha256 = place.repo.config()?.map(|file| file.sha256());
     let undone = installed.undo(&place.repo_home, &place.repo.root)?;

@@ -22,8 +22,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
-    Place::only_for_a_person("pause a loop")?;
     let place = Place::here(None)?;
+    place.only_for_a_person("pause a loop")?;
     let happening = Happening::Pause(PauseCause::Command);
     let mut paused = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use ralph_core::id::LoopId;
 use ralph_core::layout::Layout;
-use ralph_core::ledger::event::{Event, ResetCause};
+use ralph_core::ledger::event::{Event, ResetCause, Subject};
 use ralph_core::state::Status;
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::driver::driven::DrivenLoop;
 use crate::ledger::{self, Ledger};
 use crate::loops::SessionLoop;
 use crate::state_file::Export;
@@ -25,13 +26,23 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
-    // It takes `.gitignore` as it is now, and wakes what a person paused.
-    Place::only_for_a_person("reset a loop")?;
     let place = Place::here(None)?;
+    // It takes `.gitignore` as it is now, and wakes what a person paused.
+    place.only_for_a_person("reset a loop")?;
     // A loop whose file was deleted is cancelled; its count does not start again.
     SessionLoop::open_in(&place.home, &place.repo)?;
     let loops = match &arguments.r#loop {
-        Some(word) => vec![place.named_loop(Some(word))?],
+        Some(word) => {
+            let id = place.named_loop(Some(word))?;
+            if DrivenLoop::at(&place.repo_home, id.clone())?.is_some() {
+                return Err(Failure::new(
+                    exit::USAGE,
+                    format!("`{id}` is a loop of `ralph loop`: what it used up counts"),
+                )
+                .hint("`ralph cancel` ends it; `ralph loop` begins another"));
+            }
+            vec![id]
+        }
         None => open_loops(&place)?,
     };
     if loops.is_empty() {
@@ -66,7 +77,8 @@ fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
     let mut open = Vec::new();
     for id in place.repo_home.loops() {
         let state = ledger::read(&place.repo_home.loop_dir(&id))?.state;
-        if matches!(state.status, Status::Running | Status::Paused) {
+        let is_open = matches!(state.status, Status::Running | Status::Paused);
+        if is_open && state.subject != Some(Subject::Driver) {
             open.push(id);
         }
     }

@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     for mut found in found {
         if found.waits_for_a_person() {
-            Place::only_for_a_person("resume a loop")?;
+            place.only_for_a_person("resume a loop")?;
         }
         if found.happen(&place.home, &Happening::Resume { by: by.clone() })? {
             resumed += 1;
@@ -55,7 +55,13 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         None if resumed > 0 => {}
         None => match loop_command::ended_without_a_word(&place)? {
             Some(found) => return loop_command::tell_end(&place, &found, &arguments.output),
-            None => ui::say(language::of_person().words().no_active_loop),
+            None => {
+                ui::say(language::of_person().words().no_active_loop);
+                // Nothing goes on, and a script must not take that for done.
+                if let Some(last) = DrivenLoop::last_in(&place.repo_home)? {
+                    return Ok(ExitCode::from(exit::of_drive(&last.state, None)));
+                }
+            }
         },
     }
     Ok(ExitCode::SUCCESS)
@@ -81,7 +87,7 @@ fn driven(place: &Place, arguments: &Arguments, others_go_on: bool) -> Result<Op
             .hint(format!("name one of {names}")));
     }
     if !open.is_empty() {
-        Place::only_for_a_person("resume a loop")?;
+        place.only_for_a_person("resume a loop")?;
     }
     Ok(open.pop())
 }

@@ -54,13 +54,13 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
     let guarded = in_force.as_ref().is_some_and(|in_force| in_force.config.guard.holds_session());
     if guarded {
         // A loop of its own making would take the place of the guard.
-        Place::only_for_a_person("start a loop in a guarded repo")?;
+        place.only_for_a_person("start a loop in a guarded repo")?;
     }
     if request.replace {
-        Place::only_for_a_person("replace a loop")?;
+        place.only_for_a_person("replace a loop")?;
     }
     if start.wakes_what_waits_for_a_person(request).map_err(refused)? {
-        Place::only_for_a_person("resume a loop")?;
+        place.only_for_a_person("resume a loop")?;
     }
     let begun = start.start(request).map_err(refused)?;
     let found = begun.the_loop();

@@ -146,13 +146,14 @@ fn session_named(text: &str) -> Result<SessionId, Failure> {
 }
 
 fn init(session: &SessionId, task: &str, max_iterations: u32) -> Done {
+    let place = Place::here_or_new()?;
     if env::agent_session().as_ref() != Some(session) {
-        Place::only_for_a_person("start a loop in another session")?;
+        place.only_for_a_person("start a loop in another session")?;
     }
     let most = max_iterations.to_string();
     let words = ["--max-iterations", &most, "--", task].map(str::to_owned);
     let request = start_request::parse(&words).map_err(start::misused)?;
-    start::begin(&Place::here_or_new()?, Some(session), &request)
+    start::begin(&place, Some(session), &request)
 }
 
 fn update(session: &SessionId, key: &str, value: &str) -> Done {
@@ -310,8 +311,8 @@ fn show(found: &SessionLoop, session: &SessionId, outcome: &Outcome) -> Done {
 
 fn fail(session: &SessionId, error: &str) -> Done {
     const LONGEST: usize = 2000;
-    Place::only_for_a_person("give a loop up")?;
     let place = Place::here_or_new()?;
+    place.only_for_a_person("give a loop up")?;
     let mut found = open_loop(&place, session)?;
     let clean = foreign_text::clean(error.as_bytes(), &Secrets::default());
     let why: String = clean.trim().chars().take(LONGEST).collect();
@@ -328,8 +329,8 @@ fn fail(session: &SessionId, error: &str) -> Done {
 }
 
 fn delete(session: &SessionId) -> Done {
-    Place::only_for_a_person("delete the state of a loop")?;
     let place = Place::here_or_new()?;
+    place.only_for_a_person("delete the state of a loop")?;
     let all = loops_of(&place, session)?;
     if all.is_empty() {
         return Err(no_loop(session));

@@ -40,13 +40,15 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
-    let judged_by_them = env::inside_gate_of().is_some() || driven::are_we_driven(&place.home);
+    let judged_by_them = env::inside_gate_of().is_some()
+        || driven::are_we_driven(&place.home)
+        || driven::drives_us(&place.repo_home);
     if judged_by_them && !arguments.show {
-        Place::only_for_a_person("accept gates or take that back")?;
+        place.only_for_a_person("accept gates or take that back")?;
     }
     if arguments.revoke {
         // What is not accepted guards no later session, and nobody would hear of it.
-        Place::only_for_a_person("take back what was accepted")?;
+        place.only_for_a_person("take back what was accepted")?;
         Trust::revoke(&place.home, &place.repo, clock::now())?;
         ui::say(
             "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",

@@ -470,6 +470,10 @@ impl Checkpoints {
 
     fn point(&self, number: u32, commit: &str) -> Result<(), GitError> {
         let name = self.name_of(number);
+        if !self.git.keeps_in_place(&name) {
+            let said = format!("{name} would be written elsewhere: there is a link on the way");
+            return Err(GitError::Failed { what: "update-ref".into(), code: None, said });
+        }
         if self.git.point_at_once(&name, commit) {
             return Ok(());
         }
@@ -502,6 +506,7 @@ fn prune(git: &Git, this: &str, loops: usize) -> Result<(), GitError> {
     let mut others: Vec<_> = by_loop.into_values().collect();
     others.sort_by_key(|(newest, _)| std::cmp::Reverse(*newest));
     let old = others.iter().skip(loops.saturating_sub(1)).flat_map(|(_, names)| names);
+    let old = old.filter(|name| git.keeps_in_place(name));
     let orders: String = old.map(|name| format!("delete {name}\n")).collect();
     if !orders.is_empty() {
         git.call_with(["update-ref", "--no-deref", "--stdin"], Some(orders.as_bytes()), SHORT)?;
@@ -610,12 +615,16 @@ fn existing_index(scratch: &Path) -> Option<PathBuf> {
 /// With the time of the original, by which git knows which of its entries are too young to be believed. No original,
 /// no copy.
 fn copy_with_its_time(from: &Path, to: &Path) -> io::Result<()> {
-    let mut original = match File::open(from) {
+    let mut original = match files::open_without_waiting(from) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let modified = original.metadata()?.modified()?;
+    let meta = original.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let modified = meta.modified()?;
     let mut copy = File::create_new(to)?;
     io::copy(&mut original, &mut copy)?;
     copy.set_modified(modified)

@@ -56,6 +56,12 @@ impl DrivenLoop {
     }
 }
 
+/// Whether a driver of this repo is above us, with its mark or without.
+pub(crate) fn drives_us(repo_home: &RepoHome) -> bool {
+    let open = DrivenLoop::open_in(repo_home).unwrap_or_default();
+    open.iter().filter_map(DrivenLoop::driven_by).any(proc::is_ancestor)
+}
+
 /// How everything that comes out of a loop's agent is marked.
 pub(super) fn mark(repo: &Repo, id: &LoopId) -> String {
     format!("{}/{id}", repo.id())

@@ -239,6 +239,9 @@ pub(crate) fn pause_cause(why: &PauseCause) -> String {
         PauseCause::Interrupted => "interrupted".into(),
         PauseCause::Denied { rule } => format!("the agent needs what it may not do; `allow:` lacks {rule}"),
         PauseCause::NotSignedIn { why } => format!("the agent is not signed in ({why})"),
+        PauseCause::StillRunning { processes } => {
+            format!("what the agent left running could not be ended: {}", shortlist(&cleaned(processes)))
+        }
         PauseCause::NoGates => "no gate is accepted here any more".into(),
     }
 }

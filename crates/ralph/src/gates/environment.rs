@@ -7,6 +7,7 @@ use ralph_core::id::Digest;
 use ralph_core::secrets::Secrets;
 
 use crate::env;
+use crate::repo::Repo;
 
 /// Taken out by name: they make a tool skip, preload or wrap what it should do.
 const TAKEN_OUT: [&str; 22] = [
@@ -49,8 +50,7 @@ const TAKEN_OUT_BEGINNING: [&str; 9] = [
 
 /// Differ from shell to shell and steer no tool. Every other variable that a gate gets is part of its receipt's key: there
 /// is no end to the names by which a tool can be told to look away.
-const SAYS_NOTHING: [&str; 14] = [
-    "SHELL",
+const SAYS_NOTHING: [&str; 13] = [
     "SHLVL",
     "_",
     "PWD",
@@ -88,8 +88,12 @@ pub(crate) struct GateEnvironment {
 }
 
 impl GateEnvironment {
-    pub(crate) fn new(keep: &[String], repo_id: &str) -> Self {
-        Self::from_variables(env::all().collect(), keep, repo_id)
+    pub(crate) fn new(keep: &[String], repo: &Repo) -> Self {
+        let mut made = Self::from_variables(env::all().collect(), keep, &repo.id());
+        // The folder as it is called, not as somebody came there: a shell believes what it is told here.
+        made.variables.retain(|(name, _)| name != "PWD" && name != "OLDPWD");
+        made.variables.push(("PWD".into(), repo.root.clone().into()));
+        made
     }
 
     fn from_variables(all: Vec<(OsString, OsString)>, keep: &[String], repo_id: &str) -> Self {

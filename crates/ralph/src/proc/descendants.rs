@@ -120,6 +120,39 @@ pub(crate) fn sweep_all() -> Vec<String> {
     names
 }
 
+/// Ends everyone who came out of us, whatever session they are in, and tells who could not be ended. Only for a moment at
+/// which nothing of ours runs: then whoever is there was left behind, however well it hides.
+pub(crate) fn end_everyone_left() -> Vec<String> {
+    let left = || -> Vec<Process> {
+        if processes::adopts_orphans()
+            && processes::own_children().is_some_and(|children| children.is_empty())
+        {
+            return Vec::new();
+        }
+        let me = rustix::process::getpid();
+        let families = families();
+        let everyone = look_around();
+        let mut below = with_all_below(&everyone, |process| {
+            process.parent == Some(me) && !is_leader(process.pid, &families)
+        });
+        for dead in below.extract_if(.., |process| process.dead) {
+            reap_orphan(&dead, me, &families);
+        }
+        below
+    };
+    let deadline = Instant::now() + STRAY_END;
+    let mut pauses = Pauses::default();
+    let mut now = left();
+    while !now.is_empty() && Instant::now() < deadline {
+        for process in &now {
+            processes::signal(process, Signal::KILL);
+        }
+        thread::sleep(pauses.next());
+        now = left();
+    }
+    now.iter().map(|process| processes::describe(process.pid)).collect()
+}
+
 /// Ends every process of this user whose marker begins so, with everyone below, wherever they are: what a killed
 /// predecessor of ours left. Tells who they were.
 pub(crate) fn end_marked(beginning: &str) -> Vec<String> {

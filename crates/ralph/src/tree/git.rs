@@ -4,19 +4,21 @@
 //! knows which those are. The list is kept with the stat cache and is good for as long as no index it came from
 //! has changed, so a warm read starts no process.
 
-use crate::env;
 use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use rustix::fs::CWD;
 
 use super::bytes::{Reader, Writer};
 use super::file_stamp::Stamp;
 use super::ignores::path_of;
+use crate::git::no_file_of_gits;
+use crate::{env, files, short_command};
 
 /// Submodules within submodules are followed this far; a link may make a repository its own submodule.
 const DEEPEST_SUBMODULE: usize = 8;
@@ -55,7 +57,7 @@ impl Repo {
         let mark = top.join(".git");
         let dir = match fs::metadata(&mark).ok()? {
             meta if meta.is_dir() => mark,
-            meta if meta.is_file() => top.join(gitdir_of(&fs::read(&mark).ok()?)?),
+            meta if meta.is_file() => top.join(gitdir_of(&files::read_foreign(&mark).ok()??)?),
             _ => return None,
         };
         // Git takes a folder without a HEAD for any other folder, and so goes on searching above it.
@@ -223,7 +225,14 @@ impl Collected {
 ///
 /// The repository is named outright, so git neither searches for one nor refuses one that belongs to another user;
 /// nothing the repository configures is run, and nothing is written or fetched.
+///
+/// It only reads: what takes longer than this is no index, but something that somebody put in its place.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 fn ls_files(folder: &Path, repo: &Repo) -> Result<Vec<u8>, String> {
+    if let Some(odd) = no_file_of_gits(&repo.dir) {
+        return Err(odd);
+    }
     let option = |name: &str, path: &Path| {
         let mut option = OsStr::new(name).to_os_string();
         option.push(path);
@@ -241,9 +250,10 @@ fn ls_files(folder: &Path, repo: &Repo) -> Result<Vec<u8>, String> {
         .arg(option("--work-tree=", &repo.top))
         .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
         .args(["ls-files", "-z", "--stage"])
-        .current_dir(folder)
-        .stdin(Stdio::null());
-    let output = git.output().map_err(|error| format!("git could not be run: {error}"))?;
+        .current_dir(folder);
+    let output = short_command::run(git, None, &repo.dir, PATIENCE)
+        .map_err(|error| format!("git could not be run: {error}"))?
+        .ok_or_else(|| format!("git ls-files took longer than {} seconds", PATIENCE.as_secs()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("git ls-files: {}: {}", output.status, said.trim()));

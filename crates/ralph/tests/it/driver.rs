@@ -5,6 +5,7 @@ mod scene;
 mod busy;
 mod commands;
 mod environment;
+mod escapes;
 mod failing_agents;
 mod hook_inside;
 mod leftovers;

@@ -622,3 +622,22 @@ fn the_hook_takes_a_gate_time_out_too() {
     let (reason, _) = ran.held();
     assert!(reason.contains("timed out after"), "{reason}");
 }
+
+#[test]
+fn a_gate_hears_its_folder_from_us_and_its_shell_counts() {
+    let mut sandbox = Sandbox::new();
+    let root = fs::canonicalize(sandbox.project()).expect("a folder");
+    let gate = sandbox.counting(&format!("test \"$PWD\" = '{}'", root.display()));
+    sandbox.file("ralph.yaml", &verify_list(&[&gate]));
+    sandbox.trust();
+    let link = sandbox.home().join("link");
+    std::os::unix::fs::symlink(&root, &link).expect("our own");
+    sandbox.set("PWD", link.to_str().expect("words"));
+    sandbox.ralph(&["verify"]).success();
+    assert_eq!(sandbox.runs(), 1);
+    sandbox.ralph(&["verify"]).success();
+    assert_eq!(sandbox.runs(), 1, "a receipt stands in");
+    sandbox.set("SHELL", "/somewhere/else/sh");
+    sandbox.ralph(&["verify"]).success();
+    assert_eq!(sandbox.runs(), 2, "a gate may be run by it");
+}

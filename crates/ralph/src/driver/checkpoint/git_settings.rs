@@ -2,14 +2,13 @@
 //! wants to do without git must know that none of it makes git see the files otherwise, and that it is as it was.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::SHORT;
-use crate::env;
 use crate::git::{Git, GitError};
 use crate::tree::{Moment, SETTLED_AFTER, Stamp};
+use crate::{env, files};
 
 #[derive(Debug)]
 pub(super) struct GitSettings {
@@ -111,12 +110,12 @@ impl GitSettings {
 /// Whether nothing in a file of attributes makes git keep another content than a file has, line ends aside. A word that
 /// only looks like it is enough to say no. None where there is no such file.
 pub(super) fn leave_files_alone(attributes: &Path) -> Option<bool> {
-    match fs::read(attributes) {
-        Ok(text) => {
+    match files::read_foreign(attributes) {
+        Ok(None) => None,
+        Ok(Some(text)) => {
             let text = String::from_utf8_lossy(&text);
             Some(!["filter", "ident", "working-tree-encoding"].iter().any(|word| text.contains(word)))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(_) => Some(false),
     }
 }

@@ -56,7 +56,7 @@ fn cancel_ends_agent_and_gates_for_good() {
         scene.ended_as("cancelled");
         let id = scene.loop_id();
         unverified(scene.resume(&[&id]).end(), 2).says("is over");
-        unverified(scene.resume(&[]).end(), 0);
+        unverified(scene.resume(&[]).end(), 3);
         assert_eq!(scene.runs(), 1, "a cancelled loop was gone on with");
     }
 }

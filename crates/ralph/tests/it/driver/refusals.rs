@@ -184,7 +184,7 @@ fn an_agent_that_takes_off_its_mark_starts_no_loop_either() {
     let scene = Scene::new(DONE, &format!("unset RALPH_LOOP; {NESTED}; : > done"));
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
-    assert!(inner.contains("in this work tree already"), "{inner}");
+    assert!(inner.contains("inside of a loop already"), "{inner}");
     assert!(!scene.sandbox.exists("nested"));
 }
 

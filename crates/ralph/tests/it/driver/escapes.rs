@@ -1,0 +1,127 @@
+//! Agents that try to get out: past the one who judges them, past the end of their run, past what they may use up.
+
+use std::fs;
+
+use super::scene::{DONE, Scene, executable, is_gone, unverified, verified};
+
+/// What it says there ends up in a note.
+fn says(scene: &Scene, note: &str) -> String {
+    fs::read_to_string(scene.note_path(note)).unwrap_or_default()
+}
+
+#[test]
+fn an_agent_that_hides_its_mark_and_brings_a_terminal_is_still_no_person() {
+    let agent = r#"
+echo 'verify: ["true"]' > ralph.yaml
+(sleep 0.3; echo y; sleep 0.3) | env -u RALPH_LOOP script -qec "$RALPH trust" /dev/null > "$NOTES/trust" 2>&1
+for verb in reset cancel pause; do env -u RALPH_LOOP "$RALPH" $verb >> "$NOTES/verbs" 2>&1; done
+env -u RALPH_LOOP "$RALPH" loop more --agent command:true >> "$NOTES/verbs" 2>&1"#;
+    let scene = Scene::new(DONE, agent);
+    unverified(scene.drive(&["--max-iterations", "2"]), 5);
+    scene.ended_as("tampered");
+    assert_eq!(scene.sandbox.status()["accepted"].as_array().map(Vec::len), Some(1));
+    assert!(says(&scene, "trust").contains("only a person may"), "{}", says(&scene, "trust"));
+    assert_eq!(says(&scene, "verbs").matches("only a person may").count(), 6, "{}", says(&scene, "verbs"));
+    assert_eq!(
+        says(&scene, "verbs").matches("a loop starts no other").count(),
+        2,
+        "{}",
+        says(&scene, "verbs")
+    );
+    scene.has_iterations(2);
+}
+
+/// A new session, a clean environment, closed output and a dead parent: nothing says whose it is, but that it came out of us.
+#[test]
+fn who_hides_from_the_end_of_the_run_is_gone_before_the_gates_begin() {
+    let agent = r#"
+(setsid env -i /bin/sh -c 'echo $$ > '"$NOTES"'/stray; exec sleep 1000' < /dev/null > /dev/null 2>&1 &)
+until test -s "$NOTES/stray"; do sleep 0.01; done
+: > done"#;
+    let scene = Scene::new(r#"! kill -0 "$(cat "$NOTES/stray")" && test -e done"#, agent);
+    verified(scene.drive(&[]));
+    scene.has_iterations(1);
+    is_gone(scene.await_process("stray"));
+}
+
+/// The filter is git's, which the checkpoint calls, in a session of our own.
+#[test]
+fn what_a_filter_of_git_leaves_running_is_gone_before_the_gates_begin() {
+    let agent = r#"
+git config filter.e.clean "$NOTES/../filter.sh"
+echo '* filter=e' > .gitattributes
+echo $run > work
+: > done"#;
+    let scene = Scene::new(r#"! kill -0 "$(cat "$NOTES/filter")" && test -e done"#, agent);
+    let filter = scene.sandbox.home().join("filter.sh");
+    let text = r#"#!/bin/bash
+set -m
+sleep 1000 < /dev/null > /dev/null 2>&1 &
+echo $! > "$(dirname "$0")/notes/filter"
+disown
+exec cat
+"#;
+    fs::write(&filter, text).expect("our own");
+    executable(filter);
+    verified(scene.drive(&[]));
+    scene.has_iterations(1);
+    is_gone(scene.await_process("filter"));
+}
+
+#[test]
+fn what_passed_in_an_iteration_before_ends_no_later_one() {
+    let agent = r#"
+mkdir -p dist
+case $run in
+1) echo good > dist/out ;;
+*) echo bad > dist/out; echo '<promise>DONE</promise>' ;;
+esac"#;
+    let scene = Scene::new("grep -q good dist/out", agent);
+    scene.sandbox.file(".gitignore", "dist/\n");
+    scene.sandbox.trust();
+    unverified(scene.drive(&["--completion-promise", "DONE", "--max-iterations", "2"]), 1);
+}
+
+#[test]
+fn what_is_put_in_the_place_of_gits_own_files_makes_nobody_wait() {
+    for file in ["index", "HEAD", "config", "info/attributes"] {
+        let agent = format!("echo $run > work; mkdir -p .git/info; rm -f .git/{file}; mkfifo .git/{file}");
+        let scene = Scene::new(DONE, &agent);
+        let ran = scene.drive(&["--max-iterations", "1"]);
+        assert!(matches!(ran.code, Some(1 | 3)), "{file}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_link_among_the_refs_leads_to_nobodys_branches() {
+    let agent = "ln -s heads .git/refs/ralph; echo $run > work; test $run = 2 && : > done";
+    let scene = Scene::new(DONE, agent);
+    scene.sandbox.git(&["add", "-A"]);
+    scene.sandbox.git(&["commit", "-qm", "a beginning"]);
+    fs::remove_dir_all(scene.sandbox.path(".git/refs/ralph")).ok();
+    let branches = scene.sandbox.git(&["branch", "--list"]);
+    scene.drive(&["--max-iterations", "3"]);
+    assert_eq!(scene.sandbox.git(&["branch", "--list"]), branches);
+}
+
+#[test]
+fn a_link_to_gits_own_folder_gets_no_report() {
+    let agent = "mkdir -p docs/actions; ln -s ../../.git/refs/heads docs/actions/loop; : > done";
+    let scene = Scene::new(DONE, agent);
+    let ran = verified(scene.drive(&[]));
+    assert!(ran.stderr.contains("the report could not be written"), "{ran:#?}");
+    let heads = fs::read_dir(scene.sandbox.path(".git/refs/heads")).expect("a folder").flatten();
+    let odd: Vec<_> =
+        heads.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().contains("Z.")).collect();
+    assert!(odd.is_empty(), "{odd:?}");
+}
+
+#[test]
+fn nothing_to_resume_is_not_done() {
+    let scene = Scene::new(DONE, "echo $run > work");
+    unverified(scene.drive(&["--max-iterations", "1"]), 1);
+    unverified(scene.resume(&[]).end(), 1);
+    let scene = Scene::new(DONE, ": > done");
+    verified(scene.drive(&[]));
+    scene.resume(&[]).end().exits(0);
+}
