@@ -158,7 +158,9 @@ impl<'lock> Ledger<'lock> {
 
 fn snapshot(dir: &Path) -> Option<Snapshot> {
     let text = files::read_if_there(&dir.join(SNAPSHOT)).ok()??;
-    serde_json::from_slice(&text).ok().filter(|snapshot: &Snapshot| snapshot.v == SNAPSHOT_VERSION)
+    // Read as text, as the ledger is: what reads the parts of both is then there once.
+    let text = std::str::from_utf8(&text).ok()?;
+    serde_json::from_str(text).ok().filter(|snapshot: &Snapshot| snapshot.v == SNAPSHOT_VERSION)
 }
 
 /// What can be read of a ledger: everything up to the first thing that is wrong.
