@@ -50,7 +50,8 @@ const TAKEN_OUT_BEGINNING: [&str; 9] = [
 
 /// Differ from shell to shell and steer no tool. Every other variable that a gate gets is part of its receipt's key: there
 /// is no end to the names by which a tool can be told to look away.
-const SAYS_NOTHING: [&str; 13] = [
+const SAYS_NOTHING: [&str; 14] = [
+    "SHELL",
     "SHLVL",
     "_",
     "PWD",
@@ -70,8 +71,10 @@ const SAYS_NOTHING_BEGINNING: [&str; 8] =
     ["TERM_", "SSH_", "TMUX", "XDG_SESSION", "XDG_RUNTIME", "DBUS_", "VSCODE_", "ITERM_"];
 
 /// Set for every gate: nobody is there to answer, and nothing is a terminal.
-const SET: [(&str, &str); 7] = [
+const SET: [(&str, &str); 8] = [
     ("CI", "1"),
+    // An agent's tools are given another than its hooks, and a gate may be run by it.
+    ("SHELL", "/bin/sh"),
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
