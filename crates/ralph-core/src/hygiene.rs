@@ -159,7 +159,7 @@ impl Language {
                 begins(&calls) || begins(&imports)
             }
             Self::Ruby => begins(&["binding.pry", "binding.irb", "byebug"]),
-            Self::Rust => has_call(statement, "dbg!(") && !begins(&["//", "\"", "macro_rules!"]),
+            Self::Rust => has_call(statement, "dbg!") && !begins(&["//", "\"", "macro_rules!"]),
             Self::Php => begins(&["xdebug_break(", "dd("]),
             Self::CSharp => begins(&["Debugger.Break(", "System.Diagnostics.Debugger.Break("]),
             Self::Elixir => begins(&["IEx.pry", "require IEx; IEx.pry"]),
@@ -172,7 +172,7 @@ impl Language {
             return false;
         }
         let says_so = match self {
-            Self::Rust => ["todo!(", "unimplemented!("].iter().any(|call| has_call(statement, call)),
+            Self::Rust => ["todo!", "unimplemented!"].iter().any(|call| has_call(statement, call)),
             Self::JavaScript => {
                 statement.starts_with("throw new Error(") && has_words(statement, &["not implemented"])
             }
@@ -193,11 +193,12 @@ impl Language {
     }
 }
 
-/// A call that is not the end of a longer name.
-fn has_call(statement: &str, call: &str) -> bool {
-    statement.match_indices(call).any(|(at, _)| {
+/// A call by a name that is not the end of a longer one.
+fn has_call(statement: &str, name: &str) -> bool {
+    statement.match_indices(name).any(|(at, _)| {
         let before = statement[..at].chars().next_back();
-        before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '"' && c != '`')
+        let is_whole = before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '"' && c != '`');
+        is_whole && statement[at + name.len()..].starts_with('(')
     })
 }
 
