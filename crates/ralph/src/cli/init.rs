@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if arguments.uninstall {
         return uninstall(&place);
     }
-    if (driven::are_we_driven(&place.home) || driven::drives_us(&place.repo_home)) && !arguments.dry_run {
+    if driven::are_we_an_agents(&place.home, &place.repo_home) && !arguments.dry_run {
         place.only_for_a_person("accept the gates that it is judged by")?;
     }
     let plan = Plan::make(&place, arguments, &Choices::of(&place, arguments)?)?;

@@ -352,7 +352,7 @@ fn refuse_inside_a_loop(place: &Place) -> Result<(), Failure> {
     if env::inside_gate_of().is_some() {
         return Err(Failure::new(exit::USAGE, "a gate cannot start a loop"));
     }
-    if driven::are_we_driven(&place.home) || driven::drives_us(&place.repo_home) {
+    if driven::are_we_an_agents(&place.home, &place.repo_home) {
         return Err(Failure::new(exit::USAGE, "this is inside of a loop already: a loop starts no other")
             .hint("do the work here, and end; what is still wrong comes back"));
     }

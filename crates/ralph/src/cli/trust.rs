@@ -40,9 +40,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
-    let judged_by_them = env::inside_gate_of().is_some()
-        || driven::are_we_driven(&place.home)
-        || driven::drives_us(&place.repo_home);
+    let judged_by_them =
+        env::inside_gate_of().is_some() || driven::are_we_an_agents(&place.home, &place.repo_home);
     if judged_by_them && !arguments.show {
         place.only_for_a_person("accept gates or take that back")?;
     }

@@ -56,6 +56,11 @@ impl DrivenLoop {
     }
 }
 
+/// Whether we came out of an agent that is driven: by the mark of its loop, or by a driver of this repo above us.
+pub(crate) fn are_we_an_agents(home: &Home, repo_home: &RepoHome) -> bool {
+    are_we_driven(home) || drives_us(repo_home)
+}
+
 /// Whether a driver of this repo is above us, with its mark or without.
 pub(crate) fn drives_us(repo_home: &RepoHome) -> bool {
     let open = DrivenLoop::open_in(repo_home).unwrap_or_default();
