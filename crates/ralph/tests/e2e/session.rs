@@ -169,21 +169,14 @@ impl<'a> Session<'a> {
     #[track_caller]
     pub(crate) fn in_terminal(self, script: Script) -> (ClaudeTerminal, ScriptedModel) {
         let model = ScriptedModel::start(script).expect("a port on loopback");
-        let run = match &self.hooks {
-            Some(Hooks { deadline, timeout }) => self.run.settings(hooks(deadline, *timeout)),
-            None => self.run,
-        };
-        (ClaudeTerminal::start(&run, &model), model)
+        (ClaudeTerminal::start(&hooked(self.run, self.hooks.as_ref()), &model), model)
     }
 
     /// Runs it to its end. A run that left the script, or a client that did not end well, has failed.
     #[track_caller]
     pub(crate) fn play(self, script: Script) -> Seen {
         let model = ScriptedModel::start(script).expect("a port on loopback");
-        let run = match &self.hooks {
-            Some(Hooks { deadline, timeout }) => self.run.settings(hooks(deadline, *timeout)),
-            None => self.run,
-        };
+        let run = hooked(self.run, self.hooks.as_ref());
         let run = if self.path.is_empty() { run } else { run.env("PATH", search_path(&self.path)) };
         let output = run.run(&model);
         let seen = Seen { output, served: model.finish() };
@@ -193,6 +186,14 @@ impl<'a> Session<'a> {
             assert_nothing_is_left(self.sandbox);
         }
         seen
+    }
+}
+
+/// With our hooks in the settings, unless the project has its own.
+fn hooked(run: ClaudeRun, own: Option<&Hooks>) -> ClaudeRun {
+    match own {
+        Some(Hooks { deadline, timeout }) => run.settings(hooks(deadline, *timeout)),
+        None => run,
     }
 }
 
