@@ -7,6 +7,7 @@ mod commands;
 mod environment;
 mod escapes;
 mod failing_agents;
+mod holes;
 mod hook_inside;
 mod leftovers;
 mod limits;

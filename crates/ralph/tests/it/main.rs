@@ -4,6 +4,7 @@
 
 mod conversation;
 mod driven;
+mod forgery;
 mod support;
 
 mod attacks;
@@ -16,6 +17,7 @@ mod follow;
 mod gates;
 mod guard;
 mod guide;
+mod holes;
 mod hook;
 mod init;
 mod interleavings;

@@ -1,0 +1,230 @@
+//! Agents that forge what the driver remembers, swap files under its gates, or never ran: none of it ends verified.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::scene::{DONE, Running, Scene, unverified, verified};
+use crate::forgery;
+use crate::support::Ran;
+
+/// Waits for the test to forge something, while the agent is at work.
+const WAITS: &str = r#"echo here > "$NOTES/ready"; until test -e "$NOTES/go"; do sleep 0.01; done"#;
+
+fn forged(scene: &Scene, more: &[&str], forge: impl FnOnce(PathBuf)) -> Ran {
+    let running = scene.start(more);
+    forge_while_it_works(scene, forge);
+    running.end()
+}
+
+fn forge_while_it_works(scene: &Scene, forge: impl FnOnce(PathBuf)) {
+    scene.await_note("ready");
+    forge(forgery::ledger(&scene.sandbox));
+    fs::write(scene.note_path("go"), "").expect("a note");
+}
+
+fn says(ran: &Ran, text: &str) -> bool {
+    ran.stdout.contains(text) || ran.stderr.contains(text)
+}
+
+#[test]
+fn a_snapshot_that_says_verified_or_cancelled_is_not_believed() {
+    for status in [
+        json!({"status": "ended", "verdict": "verified"}),
+        json!({"status": "ended", "verdict": "cancelled"}),
+    ] {
+        let scene = Scene::new(DONE, WAITS);
+        let ran =
+            forged(&scene, &["--max-iterations", "1"], |ledger| forgery::write_snapshot(&ledger, status));
+        unverified(ran, 1);
+        assert_eq!(scene.told("gate_ran", "report").len(), 1, "the gate was run");
+    }
+}
+
+#[test]
+fn lines_that_the_driver_did_not_write_are_tampering() {
+    let table: [(&str, fn(PathBuf)); 6] = [
+        ("a verdict", |ledger| forgery::append(&ledger, &[forgery::judged_verified(1)])),
+        ("a reset of the iterations", |ledger| {
+            forgery::append(&ledger, &[json!({"event": "iteration_began", "iteration": 0})]);
+        }),
+        ("an owner", |ledger| {
+            let owner = json!({"process": 1, "started": 1, "boot": "x"});
+            forgery::append(&ledger, &[json!({"event": "owned", "owner": owner})]);
+        }),
+        ("a line cut off", |ledger| {
+            let text = fs::read_to_string(&ledger).expect("a ledger");
+            let lines: Vec<&str> = text.lines().collect();
+            fs::write(&ledger, format!("{}\n", lines[..lines.len() - 1].join("\n"))).expect("written");
+        }),
+        ("a changed word", |ledger| {
+            let text = fs::read_to_string(&ledger).expect("a ledger");
+            fs::write(&ledger, text.replace("shut the door", "open the door")).expect("written");
+        }),
+        ("the ledger gone", |ledger| {
+            fs::remove_dir_all(ledger.parent().and_then(|dir| dir.parent()).expect("loops"))
+                .expect("removed");
+        }),
+    ];
+    for (what, forge) in table {
+        let scene = Scene::new(DONE, &format!(": > done; {WAITS}"));
+        let ran = unverified(forged(&scene, &["--max-iterations", "2"], forge), 5);
+        assert!(says(&ran, "ledger"), "{what}: {ran:#?}");
+        scene.ended_as("tampered");
+    }
+}
+
+#[test]
+fn a_forged_verdict_is_tampering_also_where_a_gate_writes_it() {
+    let scene = Scene::new("sh gate.sh", "true");
+    // The gate passes, and its code waits for the forger.
+    scene.sandbox.file("gate.sh", &format!("{WAITS}\nexit 1\n"));
+    let ran = forged(&scene, &["--max-iterations", "1"], |ledger| {
+        forgery::append(&ledger, &[forgery::judged_verified(1)]);
+    });
+    unverified(ran, 5);
+}
+
+#[test]
+fn a_user_may_still_pause_and_cancel() {
+    for (command, status) in [
+        ("pause", json!({"status": "paused"})),
+        ("cancel", json!({"status": "ended", "verdict": "cancelled"})),
+    ] {
+        let scene = Scene::new(DONE, WAITS);
+        let running = scene.start(&[]);
+        scene.await_note("ready");
+        scene.sandbox.ralph(&[command]).success();
+        unverified(running.end(), 3);
+        assert_eq!(scene.status(), status);
+    }
+}
+
+#[test]
+fn after_a_kill_resume_repeats_no_verdict_that_it_did_not_make() {
+    let receipt_of = |scene: &Scene| {
+        // A receipt of a gate that really passed, on some tree.
+        let all = forgery::events(&forgery::ledger(&scene.sandbox));
+        all.into_iter().find(|event| event["receipt"].is_object()).map(|event| event["receipt"].clone())
+    };
+    for with_runs in [false, true] {
+        let scene = Scene::of(
+            "verify:\n  - name: door\n    run: test -f done\n  - name: other\n    run: 'true'\n",
+            &format!("test $run = 1 || {{ {WAITS}; }}"),
+        );
+        let running = scene.start(&[]);
+        scene.await_note("ready");
+        let ledger = forgery::ledger(&scene.sandbox);
+        running.signal(Signal::KILL);
+        drop(running);
+        let mut lines = Vec::new();
+        if with_runs {
+            let pid = forgery::events(&ledger).iter().find_map(|event| event["pid"].as_i64());
+            let mut ran: Value = forgery::events(&ledger)
+                .into_iter()
+                .find(|event| event["event"] == "gate_ran")
+                .expect("a gate ran");
+            ran["report"]["outcome"] = json!({"outcome": "passed"});
+            ran["receipt"] = receipt_of(&scene).expect("a receipt");
+            lines.push(json!({"event": "run_started", "tree": "00", "files": 1, "pid": pid}));
+            lines.push(ran);
+            let mut judged = forgery::judged_verified(2);
+            judged["process"] = json!(pid);
+            lines.push(judged);
+        } else {
+            lines.push(forgery::judged_verified(2));
+        }
+        forgery::append(&ledger, &lines);
+        fs::write(scene.note_path("go"), "").expect("a note");
+        let ran = scene.resume(&[]).end();
+        assert_ne!(ran.code, Some(0), "with runs: {with_runs}: {ran:#?}");
+        assert!(!ran.stdout.contains("VERIFIED_DONE"), "with runs: {with_runs}: {ran:#?}");
+    }
+}
+
+#[test]
+fn resume_of_a_verified_loop_runs_the_gates_again() {
+    let scene = Scene::new(DONE, ": > done");
+    verified(scene.drive(&[]));
+    // As if its driver had been killed before the report was written.
+    let id = scene.loop_id();
+    verified(scene.resume(&[&id]).end());
+    scene.sandbox.remove("done");
+    unverified(scene.resume(&[&id]).end(), 1);
+}
+
+#[test]
+fn gates_that_were_accepted_after_the_beginning_need_a_person() {
+    let weaker = "verify: ['true']\n";
+    let scene = Scene::new(DONE, &format!("printf \"verify: ['true']\\n\" > ralph.yaml; {WAITS}"));
+    let sandbox = &scene.sandbox;
+    let running = scene.start(&["--max-iterations", "2"]);
+    scene.await_note("ready");
+    forgery::forge_acceptance(sandbox, weaker);
+    fs::write(scene.note_path("go"), "").expect("a note");
+    let ran = unverified(running.end(), 3);
+    scene.ended_as("needs_human");
+    assert!(says(&ran, "accepted after"), "{ran:#?}");
+}
+
+#[test]
+fn code_under_test_that_swaps_a_file_and_puts_it_back_never_verifies() {
+    let swap = "cp test.sh $NOTES/kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat $NOTES/kept > test.sh; exit $code";
+    let by_folder = "mkdir -p $NOTES/evil; echo 'exit 0' > $NOTES/evil/test.sh; mv tests $NOTES/tests; mv $NOTES/evil tests; \
+                     sh tests/test.sh; code=$?; mv tests $NOTES/evil; mv $NOTES/tests tests; exit $code";
+    for (gate, named) in [(swap, "test.sh"), (by_folder, "tests")] {
+        let scene = Scene::new(gate, "true");
+        scene.sandbox.file("test.sh", "exit 1\n");
+        scene.sandbox.file("tests/test.sh", "exit 1\n");
+        let ran = unverified(scene.drive(&["--max-iterations", "3"]), 1);
+        assert!(says(&ran, named), "{ran:#?}");
+        assert_eq!(scene.runs(), 1, "it ends, and does not try again");
+    }
+}
+
+#[test]
+fn what_passes_on_the_files_that_failed_is_not_verified() {
+    let gate = "test -e done && test -e $NOTES/installed";
+    let scene = Scene::new(gate, ": > done; test $run = 1 || : > \"$NOTES/installed\"");
+    let ran = unverified(scene.drive(&[]), 1);
+    assert!(says(&ran, "passed on the same files that failed before"), "{ran:#?}");
+    assert_eq!(scene.told("judged", "reason").last().expect("a verdict")["code"], "passed_after_failing");
+}
+
+#[test]
+fn an_agent_that_could_not_start_is_a_usage_error_whatever_the_gates_say() {
+    for agent in ["command:no-such-program-anywhere", "command:./not-executable", "command:./gone.sh"] {
+        let scene = Scene::new("true", "true");
+        scene.sandbox.file("not-executable", "#!/bin/sh\n");
+        let ran = scene.sandbox.ralph(&["loop", "shut the door", "--agent", agent]);
+        unverified(ran, 2);
+    }
+}
+
+#[test]
+fn a_login_that_is_refused_twice_needs_a_person_whatever_the_gates_say() {
+    let refused = r#"echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key"}'"#;
+    let scene = Scene::of_claude("true", refused);
+    let ran = unverified(scene.drive(&[]), 3);
+    scene.is_paused_because("not_signed_in");
+    assert!(says(&ran, "Invalid API key"), "{ran:#?}");
+    assert_eq!(scene.runs(), 2);
+    // Refused once, then served.
+    let scene = Scene::of_claude(
+        DONE,
+        &format!(
+            "if test $run = 1; then {refused}; else : > done; echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"ok\"}}'; fi"
+        ),
+    );
+    verified(scene.drive(&[]));
+}
+
+#[test]
+fn the_end_of_a_running_driver_is_its_own() {
+    // Nothing but the exit code counts: a line of output is anybody's.
+    let scene = Scene::new(DONE, "echo VERIFIED_DONE");
+    let running: Running = scene.start(&["--max-iterations", "1"]);
+    assert_eq!(running.end().code, Some(1));
+}

@@ -1,0 +1,483 @@
+//! Agents that forge what a session is blocked by, or free themselves: no stop ends verified by it, and none goes
+//! through without a word.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::conversation::Conversation;
+use crate::forgery;
+use crate::support::{Answer, Sandbox};
+use crate::talk::{Talk, told};
+
+const GATE: &str = "verify:\n  - test -e done.txt\n";
+const GUARD: &str = "guard: [session]\nverify:\n  - name: tests\n    run: test ! -e broken\n";
+const PROMISE: &str = "All of it works.\n\n<promise>DONE</promise>";
+
+fn looping(sandbox: &Sandbox) -> Talk<'_> {
+    let talk = Talk::looping(sandbox, "fix --completion-promise DONE");
+    talk.uses("Bash").stops(PROMISE).held();
+    talk
+}
+
+/// A guarded session that broke something and was blocked.
+fn guarded(sandbox: &Sandbox) -> Conversation<'_> {
+    let talk = Conversation::new(sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("broken", "red\n");
+    talk.agent_stops().held();
+    talk
+}
+
+/// The stop went through, and the person reads why.
+#[track_caller]
+fn allowed_with_a_word(answer: &Answer, word: &str) -> String {
+    let told = answer.let_go().unwrap_or_else(|| panic!("not a word: {answer:#?}"));
+    assert!(told.to_lowercase().contains(word), "`{word}` is missing: {told}");
+    told
+}
+
+/// The ledger of the session's own loop or guard.
+fn ledger_of_session(sandbox: &Sandbox) -> std::path::PathBuf {
+    forgery::ledger(sandbox)
+}
+
+// 1. The snapshot.
+
+#[test]
+fn a_snapshot_frees_no_session() {
+    for verdict in ["cancelled", "verified"] {
+        let sandbox = Sandbox::gated(GATE);
+        let talk = looping(&sandbox);
+        let status = json!({"status": "ended", "verdict": verdict});
+        forgery::write_snapshot(&ledger_of_session(&sandbox), status.clone());
+        talk.uses("Bash").stops(PROMISE).held();
+        let sandbox = Sandbox::gated(GUARD);
+        let talk = guarded(&sandbox);
+        forgery::write_snapshot(&ledger_of_session(&sandbox), status);
+        talk.agent_uses("Write");
+        talk.agent_stops().held();
+    }
+}
+
+// 2. The ledger.
+
+#[test]
+fn a_forged_verdict_frees_no_session() {
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    forgery::append(&ledger_of_session(&sandbox), &[forgery::judged_verified(2)]);
+    talk.uses("Bash").stops(PROMISE).held();
+    let status = sandbox.status();
+    assert!(!status.to_string().contains("\"verified\""), "{status:#}");
+}
+
+#[test]
+fn a_verdict_that_the_code_under_test_forges_frees_no_session() {
+    let sandbox = Sandbox::gated("verify:\n  - sh check.sh\n");
+    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    // Its own processes, as it can see them, and a line that fits.
+    sandbox.file(
+        "check.sh",
+        "for i in 1 2 3; do sleep 0.05; done\nuntil test -e ../go; do sleep 0.01; done\nexit 1\n",
+    );
+    let go = sandbox.project().parent().expect("a parent").join("go");
+    std::thread::scope(|scope| {
+        let stop = talk.stop(PROMISE);
+        let stop = scope.spawn(move || stop.answer());
+        crate::support::wait_until("a run has begun", || {
+            let ledgers = forgery::ledgers(&sandbox);
+            ledgers.len() == 1
+                && forgery::events(&ledgers[0]).iter().any(|event| event["event"] == "run_started")
+        });
+        let ledger = ledger_of_session(&sandbox);
+        let pid = forgery::events(&ledger).iter().rev().find_map(|event| event["pid"].as_i64());
+        let mut judged = forgery::judged_verified(1);
+        judged["process"] = json!(pid);
+        forgery::append(&ledger, &[judged]);
+        fs::write(&go, "").expect("a file");
+        let answer = stop.join().expect("an answer");
+        let value = answer.ran.json();
+        assert!(
+            value["decision"] == "block" || value["systemMessage"].is_string(),
+            "freed without a word: {answer:#?}"
+        );
+        assert!(!told(&answer).to_lowercase().contains("verified:"), "{answer:#?}");
+    });
+}
+
+// 3. Receipts, green and red.
+
+/// The gate runs a program that git ignores, so no fingerprint sees it.
+fn with_ignored_tool(guard: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.file(".gitignore", "dist/\n");
+    sandbox.file("dist/tool.sh", "test ! -e broken\n");
+    sandbox.file("ralph.yaml", &format!("{guard}verify:\n  - name: tests\n    run: sh dist/tool.sh\n"));
+    sandbox.trust();
+    sandbox
+}
+
+#[test]
+fn a_receipt_from_an_agents_shell_ends_nothing() {
+    for client in [true, false] {
+        let sandbox = with_ignored_tool("guard: [session]\n");
+        let talk = guarded(&sandbox);
+        sandbox.file("dist/tool.sh", "exit 0\n");
+        let mut command = sandbox.command(&["verify"]);
+        if client {
+            command.env("CLAUDECODE", "1").env("CLAUDE_CODE_SESSION_ID", "session-1");
+        }
+        assert!(command.output().expect("the binary").status.success());
+        sandbox.file("dist/tool.sh", "test ! -e broken\n");
+        talk.agent_uses("Write");
+        talk.agent_stops().held();
+    }
+}
+
+#[test]
+fn a_forged_receipt_ends_nothing() {
+    let sandbox = with_ignored_tool("guard: [session]\n");
+    let talk = guarded(&sandbox);
+    sandbox.file("dist/tool.sh", "exit 0\n");
+    sandbox.verify(&[]);
+    // Every pointer and every line stays; the tool is what it was.
+    sandbox.file("dist/tool.sh", "test ! -e broken\n");
+    for agent in ["check", "session"] {
+        let answer = if agent == "check" { sandbox.stop("check").answer() } else { talk.agent_stops() };
+        if agent == "session" {
+            answer.held();
+        }
+    }
+}
+
+#[test]
+fn a_failure_from_an_agents_shell_is_not_one_from_before() {
+    let sandbox = with_ignored_tool("guard: [session]\n");
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    // On the files that the prompt found, with another tool: red in the very words of the later failure.
+    sandbox.file("dist/tool.sh", "exit 1\n");
+    for client in [true, false] {
+        let mut command = sandbox.command(&["verify"]);
+        if client {
+            command.env("CLAUDECODE", "1").env("CLAUDE_CODE_SESSION_ID", "session-1");
+        }
+        assert_eq!(command.output().expect("the binary").status.code(), Some(1));
+    }
+    sandbox.file("dist/tool.sh", "test ! -e broken\n");
+    talk.agent_writes("broken", "");
+    talk.agent_stops().held();
+}
+
+#[test]
+fn what_failed_before_the_session_began_blocks_nobody() {
+    let sandbox = Sandbox::gated(GUARD);
+    sandbox.file("broken", "red\n");
+    sandbox.verify(&[]);
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("other", "");
+    allowed_with_a_word(&talk.agent_stops(), "tests");
+}
+
+#[test]
+fn what_passes_on_the_files_that_failed_is_allowed_and_not_verified() {
+    for door in ["guard", "loop", "check"] {
+        let guard = if door == "guard" { "guard: [session]\n" } else { "" };
+        let sandbox = with_ignored_tool(guard);
+        sandbox.file("broken", "red\n");
+        let installs = || sandbox.file("dist/tool.sh", "exit 0\n");
+        let answer = match door {
+            "guard" => {
+                sandbox.remove("broken");
+                let talk = guarded(&sandbox);
+                installs();
+                talk.agent_uses("Bash");
+                talk.agent_stops()
+            }
+            "loop" => {
+                let talk = looping(&sandbox);
+                installs();
+                talk.uses("Bash").stops(PROMISE)
+            }
+            _ => {
+                sandbox.stop("check").answer().held();
+                installs();
+                sandbox.stop("check").answer()
+            }
+        };
+        let told = allowed_with_a_word(&answer, "same files that failed before");
+        assert!(!told.contains("Verified"), "{door}: {told}");
+        let judged = sandbox.events_named("judged");
+        assert_eq!(
+            judged.last().expect("a verdict")["attempt"],
+            1,
+            "{door}: no attempt is used: {judged:#?}"
+        );
+        let ledger = ledger_of_session(&sandbox);
+        let runs = forgery::events(&ledger).iter().filter(|event| event["event"] == "run_started").count();
+        assert_eq!(runs, 3, "{door}: red, green, green once more");
+    }
+}
+
+// 4. Acceptances.
+
+#[test]
+fn an_acceptance_after_a_session_was_blocked_needs_a_person() {
+    let weaker = "guard: [session]\nverify:\n  - name: tests\n    run: 'true'\n";
+    for blocked in [true, false] {
+        let sandbox = Sandbox::gated(GUARD);
+        let talk = if blocked {
+            guarded(&sandbox)
+        } else {
+            let talk = Conversation::new(&sandbox);
+            talk.person_says("make it faster").silent();
+            talk
+        };
+        sandbox.file("ralph.yaml", weaker);
+        forgery::forge_acceptance(&sandbox, weaker);
+        talk.agent_writes("more", "");
+        let answer = talk.agent_stops();
+        if answer.ran.json()["decision"] != "block" {
+            let told = allowed_with_a_word(&answer, "accepted after");
+            assert!(!told.contains("erified:") && !told.contains("All gates passed"), "{told}");
+        }
+        let verdicts = sandbox.events_named("judged");
+        assert!(verdicts.iter().all(|judged| judged["verdict"] != "verified"), "{verdicts:#?}");
+        assert_eq!(verdicts.last().expect("a verdict")["verdict"], "needs_human");
+    }
+}
+
+#[test]
+fn an_acceptance_after_a_loop_began_needs_a_person() {
+    let weaker = "verify: ['true']\n";
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    sandbox.file("ralph.yaml", weaker);
+    forgery::forge_acceptance(&sandbox, weaker);
+    let told = allowed_with_a_word(&talk.uses("Bash").stops(PROMISE), "accepted after");
+    assert!(told.contains("/ralph-loop") || told.contains("ralph "), "the way on: {told}");
+    assert_eq!(talk.state()["status"], json!({"status": "ended", "verdict": "needs_human"}));
+}
+
+#[test]
+fn an_acceptance_before_a_sub_agent_stops_counts_only_if_the_session_found_it() {
+    let weaker = "verify: ['true']\n";
+    let sandbox = Sandbox::gated(GATE);
+    let talk = Talk::new(&sandbox, "session-1");
+    talk.starts("startup").silent();
+    talk.says("fix it").silent();
+    sandbox.file("ralph.yaml", weaker);
+    forgery::forge_acceptance(&sandbox, weaker);
+    sandbox.stop("check").answer();
+    let verdicts = sandbox.events_named("judged");
+    assert!(verdicts.iter().all(|judged| judged["verdict"] != "verified"), "{verdicts:#?}");
+}
+
+// 6. Swaps.
+
+#[test]
+fn files_that_move_while_the_gates_run_are_named_and_nothing_is_verified() {
+    let swap =
+        "cp test.sh ../kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat ../kept > test.sh; exit $code";
+    for door in ["guard", "loop", "check"] {
+        let guard = if door == "guard" { "guard: [session]\n" } else { "" };
+        let sandbox = Sandbox::new();
+        sandbox.file("ralph.yaml", &format!("{guard}verify:\n  - run: {}\n", json!(swap)));
+        sandbox.file("test.sh", "exit 1\n");
+        sandbox.trust();
+        let answer = match door {
+            "guard" => {
+                let talk = Conversation::new(&sandbox);
+                talk.person_says("make it faster").silent();
+                talk.agent_writes("more", "");
+                talk.agent_stops()
+            }
+            "loop" => Talk::looping(&sandbox, "fix --completion-promise DONE").uses("Bash").stops(PROMISE),
+            _ => sandbox.stop("check").answer(),
+        };
+        allowed_with_a_word(&answer, "test.sh");
+        let verdicts = sandbox.events_named("judged");
+        assert!(verdicts.iter().all(|judged| judged["verdict"] != "verified"), "{door}: {verdicts:#?}");
+    }
+}
+
+#[test]
+fn files_that_the_users_own_run_rewrote_are_compared_by_content() {
+    let sandbox = Sandbox::new();
+    sandbox.file(
+        "ralph.yaml",
+        "guard: [session]\nverify:\n  - cp ../template generated.txt && test ! -e broken\n",
+    );
+    fs::write(sandbox.project().parent().expect("a parent").join("template"), "same\n").expect("a file");
+    sandbox.file("generated.txt", "same\n");
+    sandbox.trust();
+    sandbox.ralph(&["verify"]).success();
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("more", "");
+    talk.agent_stops().let_go();
+    assert_eq!(sandbox.events_named("judged").last().expect("a verdict")["verdict"], "verified");
+}
+
+// 8. Freed in silence.
+
+#[test]
+fn a_pause_or_cancel_that_somebody_piped_into_the_hook_is_told_at_the_stop() {
+    for how in ["pause", "/cancel-ralph"] {
+        let sandbox = Sandbox::gated(GATE);
+        let talk = looping(&sandbox);
+        // The answer goes to whoever piped it; the user sees nothing of it.
+        if how == "pause" {
+            talk.says("pause");
+        } else {
+            talk.command("cancel-ralph", "");
+        }
+        let word = if how == "pause" { "paused" } else { "cancelled" };
+        allowed_with_a_word(&talk.uses("Bash").stops("Bye."), word);
+        talk.uses("Bash").stops("Bye.").silent();
+    }
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = guarded(&sandbox);
+    talk.person_says("pause");
+    talk.agent_uses("Write");
+    allowed_with_a_word(&talk.agent_stops(), "paused");
+}
+
+#[test]
+fn a_command_that_frees_a_session_is_told_at_its_stop() {
+    for verb in ["cancel", "pause"] {
+        let sandbox = Sandbox::gated(GATE);
+        let talk = looping(&sandbox);
+        sandbox.ralph(&[verb]).success();
+        allowed_with_a_word(
+            &talk.uses("Bash").stops("Bye."),
+            if verb == "pause" { "paused" } else { "cancelled" },
+        );
+    }
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = guarded(&sandbox);
+    sandbox.ralph(&["pause"]).success();
+    talk.agent_uses("Write");
+    allowed_with_a_word(&talk.agent_stops(), "paused");
+}
+
+#[test]
+fn a_session_whose_binding_is_gone_is_still_blocked() {
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    fs::remove_dir_all(sandbox.ralph_home().join("sessions")).expect("removed");
+    talk.uses("Bash").stops(PROMISE).held();
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = guarded(&sandbox);
+    fs::remove_dir_all(sandbox.ralph_home().join("sessions")).expect("removed");
+    talk.agent_uses("Write");
+    talk.agent_stops().held();
+}
+
+#[test]
+fn a_session_whose_memory_is_gone_is_told() {
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    fs::remove_dir_all(sandbox.ralph_home()).expect("removed");
+    allowed_with_a_word(&talk.uses("Bash").stops(PROMISE), "unverified");
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = guarded(&sandbox);
+    fs::remove_dir_all(sandbox.ralph_home()).expect("removed");
+    talk.agent_uses("Write");
+    allowed_with_a_word(&talk.agent_stops(), "unverified");
+}
+
+#[test]
+fn a_deleted_loop_file_is_told_at_the_stop_whatever_came_between() {
+    for between in ["nothing", "a tool", "status", "a sub-agent"] {
+        let sandbox = Sandbox::gated(GATE);
+        let talk = looping(&sandbox);
+        sandbox.remove(".claude/ralph-loop.local.md");
+        match between {
+            "a tool" => {
+                drop(talk.event("PostToolUse", &json!({"tool_name": "Agent", "tool_input": {}})).answer())
+            }
+            "status" => drop(sandbox.status()),
+            "a sub-agent" => drop(talk.agent("SubagentStart", 7, "general-purpose", "").answer()),
+            _ => {}
+        }
+        allowed_with_a_word(&talk.stops("Bye."), "cancel");
+        assert_eq!(talk.state()["status"]["verdict"], "cancelled", "{between}");
+    }
+}
+
+#[test]
+fn a_record_that_says_nothing_was_written_is_not_believed() {
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = guarded(&sandbox);
+    forgery::edit_session_file(&sandbox, "watched.json", |watched| watched["wrote"] = json!(false));
+    talk.agent_stops().held();
+    // Never blocked so far.
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("broken", "red\n");
+    forgery::edit_session_file(&sandbox, "watched.json", |watched| watched["wrote"] = json!(false));
+    let answer = talk.agent_stops();
+    assert!(!answer.ran.stdout.is_empty(), "freed without a word: {answer:#?}");
+}
+
+// Deadlines, limits.
+
+#[test]
+fn gates_that_do_not_fit_the_deadline_allow_the_stop_and_say_so() {
+    for door in ["guard", "loop", "check"] {
+        let guard = if door == "guard" { "guard: [session]\n" } else { "" };
+        let sandbox = Sandbox::gated(&format!("{guard}verify:\n  - sleep 20\n"));
+        let answer = match door {
+            "guard" => {
+                let talk = Conversation::new(&sandbox);
+                talk.person_says("make it faster").silent();
+                talk.agent_writes("more", "");
+                talk.stop().deadline("400ms").answer()
+            }
+            "loop" => {
+                let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+                talk.uses("Bash").stop(PROMISE).deadline("400ms").answer()
+            }
+            _ => sandbox.stop("check").deadline("400ms").answer(),
+        };
+        let told = allowed_with_a_word(&answer, "unverified");
+        assert!(told.contains("deadline"), "{door}: {told}");
+    }
+}
+
+#[test]
+fn the_limits_of_a_blocked_session_are_those_it_began_with() {
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = guarded(&sandbox);
+    sandbox.user_config("budget: { attempts: 1, errors: 1 }\n");
+    talk.agent_stops().held();
+    let sandbox = Sandbox::gated(GATE);
+    sandbox.stop("check").answer().held();
+    sandbox.user_config("budget: { attempts: 1, errors: 1 }\n");
+    sandbox.stop("check").answer().held();
+}
+
+#[test]
+fn what_agents_are_told_does_not_send_them_to_ralph_verify() {
+    let sandbox = Sandbox::gated(GATE);
+    let (reason, detail) = sandbox.stop("check").answer().held();
+    assert!(!reason.contains("ralph verify") && !detail.contains("ralph verify"), "{reason}\n{detail}");
+    let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
+    for entry in walk(plugin.as_ref()) {
+        let text = fs::read_to_string(&entry).unwrap_or_default();
+        assert!(!text.contains("ralph verify"), "{}", entry.display());
+    }
+}
+
+fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() { found.extend(walk(&path)) } else { found.push(path) }
+    }
+    found
+}
