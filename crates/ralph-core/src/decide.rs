@@ -9,7 +9,7 @@ use crate::budget::{Attempts, OnExhausted};
 use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen};
 use crate::gate::{Answer, GateReport, Outcome};
 use crate::id::{Digest, GateName, TreeHash};
-use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause};
+use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
 use crate::promise::PromiseSeen;
 use crate::state::{State, Status, seconds_between};
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
@@ -62,7 +62,8 @@ pub fn decide(state: &State, facts: &Facts) -> Step {
 
 /// Whether the person asked for something new since errors or a limit paused it. What the person paused stays so.
 fn begins_anew(state: &State, facts: &Facts) -> bool {
-    let by_itself = matches!(state.paused, Some(PauseCause::Errors | PauseCause::Limit { .. }));
+    let by_itself =
+        matches!(state.paused, Some(PauseCause::Errors | PauseCause::Limit { .. } | PauseCause::Unproven));
     state.goal.is_none() && by_itself && is_new_prompt(state, facts)
 }
 
@@ -111,6 +112,7 @@ impl Stop<'_> {
             goal: None,
             prompt: facts.session_stop.as_ref().and_then(|stop| stop.prompt.clone()),
             drive: None,
+            rewritten: facts.rewritten.clone(),
         });
         if let ExportFile::Foreign(found) = &facts.export.file
             && found.task == facts.task
@@ -211,12 +213,55 @@ impl Stop<'_> {
     fn judge_gates(&mut self, seen: &GatesSeen) -> Decision {
         match seen.answer() {
             Answer::Pass => match seen.without_receipt() {
-                None => self.judge_claims(Some(&seen.tree)),
+                None => self.judge_claims(Some(seen)),
                 Some(gate) => self.cannot_tell(Trouble::NoReceipt { gate: gate.name.clone() }),
             },
             Answer::Fail => self.gates_failed(seen),
-            Answer::NotYet | Answer::CannotTell => self.cannot_tell(trouble(&seen.reports)),
+            Answer::NotYet | Answer::CannotTell => match (trouble(&seen.reports), self.open_tasks()) {
+                (Trouble::Deadline { .. }, Some(open)) => self.failed(open, Some(&seen.tree), Vec::new()),
+                (Trouble::Deadline { gates }, None) => {
+                    self.allow_unproven(Reason::GatesDidNotFit { gates }, &seen.tree)
+                }
+                (other, _) => self.cannot_tell(other),
+            },
         }
+    }
+
+    fn open_tasks(&self) -> Option<Reason> {
+        match self.facts.session_stop.as_ref()?.tasks {
+            Some(TasksSeen::List { done, total, .. }) if done < total => {
+                Some(Reason::TasksOpen { done, total })
+            }
+            _ => None,
+        }
+    }
+
+    /// Everything asked for is there. What passes on files that failed before, or that moved meanwhile, proves nothing;
+    /// a user who only wants to know is not held to that.
+    fn verified(&mut self, seen: &GatesSeen, reason: Reason) -> Decision {
+        let is_plain = self.facts.subject == Subject::Plain;
+        if !seen.moved.is_empty() && !is_plain {
+            return self.allow_unproven(Reason::FilesMoved { files: seen.moved.clone() }, &seen.tree);
+        }
+        let mut failed = self.state.failed_trees.iter().chain(&self.facts.failed_elsewhere);
+        match (!is_plain && failed.any(|tree| *tree == seen.tree), self.facts.is_second_look) {
+            (true, false) => Decision::Gather,
+            (true, true) => self.allow_unproven(Reason::PassedAfterFailing, &seen.tree),
+            (false, _) => self.passed(Verdict::Verified, reason, Some(&seen.tree)),
+        }
+    }
+
+    /// The stop is allowed without an attempt, and nothing is verified.
+    fn allow_unproven(&mut self, reason: Reason, tree: &TreeHash) -> Decision {
+        let verdict = match self.facts.limits.on_exhausted.value {
+            OnExhausted::Release => Verdict::Released,
+            OnExhausted::Pause => Verdict::Paused,
+            OnExhausted::Fail => Verdict::Failed,
+        };
+        let attempt = self.state.attempts;
+        let judgement = self.judgement(verdict, reason.clone(), None, Some(tree), Vec::new());
+        self.remember(Event::Judged(Judgement { attempt, ..judgement }));
+        Decision::LetGo { verdict, attempt, reason, limit: None }
     }
 
     fn gates_failed(&mut self, seen: &GatesSeen) -> Decision {
@@ -233,16 +278,15 @@ impl Stop<'_> {
 
     /// The gates have passed on this tree, or there are none. What the agent claims comes on top: a claim alone never
     /// makes *verified*.
-    fn judge_claims(&mut self, verified: Option<&TreeHash>) -> Decision {
+    fn judge_claims(&mut self, gates: Option<&GatesSeen>) -> Decision {
+        let tree = gates.map(|seen| &seen.tree);
         let nothing = SessionStop::default();
         let stop = self.facts.session_stop.as_ref().unwrap_or(&nothing);
-        match &stop.tasks {
-            Some(TasksSeen::Trouble(trouble)) => return self.cannot_tell(trouble.clone()),
-            Some(TasksSeen::List { done, total, .. }) if done < total => {
-                let reason = Reason::TasksOpen { done: *done, total: *total };
-                return self.failed(reason, verified, Vec::new());
-            }
-            _ => {}
+        if let Some(TasksSeen::Trouble(trouble)) = &stop.tasks {
+            return self.cannot_tell(trouble.clone());
+        }
+        if let Some(reason) = self.open_tasks() {
+            return self.failed(reason, tree, Vec::new());
         }
         let promised = match &stop.promise {
             Some(PromiseSeen::Absent) => Err(Reason::PromiseMissing { near_miss: None }),
@@ -253,23 +297,28 @@ impl Stop<'_> {
             None if stop.tasks.is_some() => Ok(Reason::AllTasksTicked),
             None => Ok(Reason::NothingAsked),
         };
-        match (verified, promised) {
-            (Some(tree), Ok(_)) => self.passed(Verdict::Verified, Reason::AllGatesPassed, Some(tree)),
+        match (gates, promised) {
+            (Some(seen), Ok(_)) => self.verified(seen, Reason::AllGatesPassed),
             // Asked for once; the evidence is there without it.
-            (Some(tree), Err(_)) if self.state.promise_asked => {
-                self.passed(Verdict::Verified, Reason::AllGatesPassedUnpromised, Some(tree))
+            (Some(seen), Err(_)) if self.state.promise_asked => {
+                self.verified(seen, Reason::AllGatesPassedUnpromised)
             }
-            (tree, Err(reason)) => self.failed(reason, tree, Vec::new()),
+            (_, Err(reason)) => self.failed(reason, tree, Vec::new()),
             (None, Ok(reason)) => self.passed(Verdict::Claimed, reason, None),
         }
     }
 
     /// Everything passed. It still does not count where the definition is not the accepted one.
     fn passed(&mut self, verdict: Verdict, reason: Reason, tree: Option<&TreeHash>) -> Decision {
-        if self.facts.standing != Standing::Accepted {
-            return self.failed(Reason::DefinitionChanged, tree, Vec::new());
+        match self.facts.standing {
+            Standing::Accepted => self.let_go(verdict, reason, None, tree, Vec::new()),
+            Standing::AcceptedSince => {
+                self.let_go(Verdict::NeedsHuman, Reason::AcceptedSince, None, tree, Vec::new())
+            }
+            Standing::Changed { .. } | Standing::Revoked => {
+                self.failed(Reason::DefinitionChanged, tree, Vec::new())
+            }
         }
-        self.let_go(verdict, reason, None, tree, Vec::new())
     }
 
     fn failed(&mut self, reason: Reason, tree: Option<&TreeHash>, failures: Vec<FailureMark>) -> Decision {
@@ -328,6 +377,7 @@ impl Stop<'_> {
             head: self.facts.head.clone(),
             tool_call: stop.and_then(|stop| stop.tool_call.clone()),
             false_promise: promised && !matches!(verdict, Verdict::Verified | Verdict::Claimed),
+            process: Some(self.facts.process),
         }
     }
 
@@ -381,14 +431,12 @@ impl Stop<'_> {
     }
 
     fn verdict_at_limit(&self, limit: LimitHit) -> Verdict {
-        if let (Standing::Accepted, LimitHit::NoProgress { .. }) = (&self.facts.standing, limit) {
-            return Verdict::Stuck;
-        }
-        match (&self.facts.standing, self.facts.limits.on_exhausted.value) {
-            (Standing::Changed { .. } | Standing::Revoked, _) => Verdict::Tampered,
-            (Standing::Accepted, OnExhausted::Release) => Verdict::Released,
-            (Standing::Accepted, OnExhausted::Pause) => Verdict::Paused,
-            (Standing::Accepted, OnExhausted::Fail) => Verdict::Failed,
+        match (&self.facts.standing, limit, self.facts.limits.on_exhausted.value) {
+            (Standing::Changed { .. } | Standing::Revoked, ..) => Verdict::Tampered,
+            (_, LimitHit::NoProgress { .. }, _) => Verdict::Stuck,
+            (_, _, OnExhausted::Release) => Verdict::Released,
+            (_, _, OnExhausted::Pause) => Verdict::Paused,
+            (_, _, OnExhausted::Fail) => Verdict::Failed,
         }
     }
 

@@ -66,6 +66,9 @@ pub struct Drive {
     pub waits_in_a_row: u32,
     /// Runs in a row that failed by themselves.
     pub failed_runs: u32,
+    /// Runs in a row whose login was refused.
+    #[serde(default)]
+    pub refused_logins: u32,
     /// Why the last of them did.
     #[serde(default)]
     pub last_failure: Option<String>,
@@ -101,6 +104,17 @@ impl OpenIteration {
     fn new(number: u32) -> Self {
         Self { number, ended: None, promise: None }
     }
+
+    /// Whether an agent worked on it to the end of its run. Otherwise the same iteration is run once more: the driver was
+    /// killed, the user interrupted it, or the agent never came to work.
+    fn was_worked_on(&self) -> bool {
+        !matches!(
+            self.ended,
+            None | Some(
+                AgentEnd::Interrupted | AgentEnd::CouldNotStart { .. } | AgentEnd::LoginRefused { .. }
+            )
+        )
+    }
 }
 
 impl Drive {
@@ -129,7 +143,7 @@ impl Drive {
             }
             Event::Owned { owner } => self.owner = Some(owner.clone()),
             // A person has looked at it.
-            Event::Resumed { .. } => self.failed_runs = 0,
+            Event::Resumed { .. } => (self.failed_runs, self.refused_logins) = (0, 0),
             Event::Judged(_) | Event::CannotTell { .. } => {
                 self.open = None;
                 self.rethinks = false;
@@ -149,6 +163,10 @@ impl Drive {
         (self.failed_runs, self.last_failure) = match &run.ended {
             AgentEnd::Failed { why } => (self.failed_runs + 1, Some(why.clone())),
             _ => (0, None),
+        };
+        self.refused_logins = match run.ended {
+            AgentEnd::LoginRefused { .. } => self.refused_logins + 1,
+            _ => 0,
         };
         if !matches!(run.ended, AgentEnd::OutOfUsage { .. }) {
             self.waits_in_a_row = 0;
@@ -230,11 +248,8 @@ pub fn next(state: &State, now: Timestamp) -> Next {
     };
     match &drive.open {
         None => run(drive.iterations + 1, goes_on),
-        // Nobody saw its end, or a person ended it: the same iteration once more.
-        Some(OpenIteration { number, ended: None | Some(AgentEnd::Interrupted), .. }) => {
-            run(*number, goes_on)
-        }
-        Some(OpenIteration { number, .. }) => Next::Judge { iteration: *number },
+        Some(open) if open.was_worked_on() => Next::Judge { iteration: open.number },
+        Some(open) => run(open.number, goes_on),
     }
 }
 

@@ -226,6 +226,7 @@ mod tests {
             environment: Digest::of(""),
             tree: TreeHash::new("t"),
             unsettled: Vec::new(),
+            moved: Vec::new(),
         }
     }
 

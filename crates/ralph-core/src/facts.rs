@@ -35,8 +35,16 @@ pub struct Facts {
     pub head: Option<String>,
     /// What is known of a stop of the session itself; none where a sub-agent stops.
     pub session_stop: Option<SessionStop>,
+    /// The process that decides.
+    pub process: i32,
+    /// Files that the user's own runs of the gates rewrote with equal content.
+    pub rewritten: Vec<String>,
+    /// Trees on which other loops of this session failed.
+    pub failed_elsewhere: Vec<TreeHash>,
     /// What the checks showed; not looked at yet where it is none.
     pub evidence: Option<Evidence>,
+    /// The gates were run a second time on a tree that had failed before.
+    pub is_second_look: bool,
 }
 
 /// What a session says and shows when it stops.
@@ -78,7 +86,9 @@ pub enum Standing {
     Changed {
         difference: String,
     },
-    /// Trust was taken back while the loop ran.
+    /// The file is as it was accepted, but only since the loop or session began.
+    AcceptedSince,
+    /// Trust was revoked while the loop ran.
     Revoked,
 }
 
@@ -125,6 +135,8 @@ pub struct GatesSeen {
     pub tree: TreeHash,
     /// Files that still differed after the last allowed run; empty when the tree settled.
     pub unsettled: Vec<String>,
+    /// Files that were touched while the gates ran, in two runs in a row, and have the same content as before.
+    pub moved: Vec<String>,
 }
 
 impl GatesSeen {

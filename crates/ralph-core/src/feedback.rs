@@ -107,7 +107,7 @@ pub fn notice(facts: &Facts, decision: &Decision) -> Option<Notice> {
     let agent = (*verdict != Verdict::Verified).then(|| {
         format!(
             "ralph: {who} `{name}` was let go, but its work is NOT verified. {line}\n\
-             Do not report it as done. `ralph status` shows where it stands; `ralph verify` runs the gates now."
+             Do not report it as done. `ralph status` shows where it stands."
         )
     });
     Some(Notice { person, agent })
@@ -119,7 +119,7 @@ pub fn cut_off(name: &str, how: &str) -> Notice {
         "the gates for `{name}` were cut off ({how}) before there was a verdict; its work is NOT verified"
     );
     let agent = format!(
-        "ralph: {line}. Do not report it as done. `ralph verify` runs the gates now; it has no deadline."
+        "ralph: {line}. Do not report it as done."
     );
     Notice { person: format!("ralph: {line}."), agent: Some(agent) }
 }
@@ -183,6 +183,19 @@ pub fn sentence(reason: &Reason) -> String {
         Reason::DefinitionRevoked => {
             "trust in this repo's gates was taken back while the loop ran; no gate was run".into()
         }
+        Reason::AcceptedSince => "the gates passed, but they were accepted after this loop or session began; \
+             the user has to look at them (`ralph trust --show`) and start a new loop or session"
+            .into(),
+        Reason::PassedAfterFailing => "the gates passed on the same files that failed before: flaky, or \
+             something outside the repo changed (install, service)"
+            .into(),
+        Reason::FilesMoved { files } => {
+            format!("files were replaced and put back while the gates ran: {}", shortlist(files))
+        }
+        Reason::GatesDidNotFit { gates } => {
+            format!("the gates did not fit before the hook's deadline; not finished: {}", names(gates))
+        }
+        Reason::LedgerTampered { what } => format!("the ledger was changed by another process: {what}"),
         Reason::CannotTell { trouble } => trouble.to_string(),
     }
 }
@@ -323,8 +336,8 @@ pub(crate) fn changed_definition(difference: &str) -> String {
 fn next_step(reason: &Reason) -> String {
     match reason {
         Reason::GatesFailed { .. } => {
-            "Mend what fails and stop again; the gates are then run again. Claims do not count, only the gates do. \
-             `ralph verify` shows the same result at any time."
+            "Fix the failures and stop again; ralph re-runs the gates. Only gate results count. Run the tests you need; \
+             ralph runs all gates when you stop."
                 .into()
         }
         Reason::TreeNeverSettled { .. } => "Make the gates leave the tree alone, then stop again.".into(),
@@ -344,6 +357,11 @@ fn next_step(reason: &Reason) -> String {
             "Do what is left, and stop again when it is done.".into()
         }
         Reason::AllGatesPassed
+        | Reason::AcceptedSince
+        | Reason::PassedAfterFailing
+        | Reason::FilesMoved { .. }
+        | Reason::GatesDidNotFit { .. }
+        | Reason::LedgerTampered { .. }
         | Reason::AllMarkersStated
         | Reason::Tidy
         | Reason::Promised
@@ -366,9 +384,7 @@ fn cannot_tell_hint(trouble: &Trouble) -> String {
                 .into()
         }
         Trouble::Deadline { .. } => {
-            "Run `ralph verify` yourself in the foreground with a long time-out: it has no such deadline. Its receipts \
-             are found at the next stop, which is then answered at once."
-                .into()
+            "Run the tests you need and stop again; ralph runs all gates when you stop.".into()
         }
         Trouble::TaskListGone { file }
         | Trouble::TaskListEmpty { file }

@@ -203,6 +203,7 @@ mod tests {
                 goal: Some(goal),
                 prompt: None,
                 drive: None,
+                rewritten: Vec::new(),
             },
         );
         state

@@ -450,6 +450,8 @@ impl Folding<'_> {
         }
         match &run.ended {
             AgentEnd::Failed { why } => self.err(&format!("the agent failed: {why}")),
+            AgentEnd::CouldNotStart { why } => self.err(&format!("the agent could not be started: {why}")),
+            AgentEnd::LoginRefused { why } => self.err(&format!("the agent's login was refused: {why}")),
             AgentEnd::TimedOut => self.err("the agent took too long and was ended"),
             AgentEnd::WentSilent => self.err("the agent went silent and was ended"),
             AgentEnd::Finished | AgentEnd::OutOfUsage { .. } | AgentEnd::Interrupted => {}
@@ -541,6 +543,8 @@ fn cleaned_end(ended: &AgentEnd) -> AgentEnd {
     match ended {
         AgentEnd::Failed { why } => AgentEnd::Failed { why: plain(why) },
         AgentEnd::OutOfUsage { why } => AgentEnd::OutOfUsage { why: plain(why) },
+        AgentEnd::CouldNotStart { why } => AgentEnd::CouldNotStart { why: plain(why) },
+        AgentEnd::LoginRefused { why } => AgentEnd::LoginRefused { why: plain(why) },
         other => other.clone(),
     }
 }

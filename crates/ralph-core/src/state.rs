@@ -106,6 +106,29 @@ pub struct State {
     /// What failed on which tree when it was last judged; kept when the count starts again.
     #[serde(default)]
     pub red: Option<Red>,
+    /// Every tree that failed in this loop, the newest last: what passes on one of them proves nothing.
+    #[serde(default)]
+    pub failed_trees: Vec<TreeHash>,
+    /// What a guarded session did since the user's last prompt.
+    #[serde(default)]
+    pub watch: Option<Watch>,
+    /// Files that the user's own runs of the gates rewrote with equal content, as known when it began.
+    #[serde(default)]
+    pub rewritten: Vec<String>,
+}
+
+/// What is known of a guarded session since the user's last prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watch {
+    /// The session's first prompt.
+    pub since: Timestamp,
+    /// The definitions that were accepted then.
+    pub accepted: Vec<Digest>,
+    pub prompt: Option<String>,
+    /// The tree that the last prompt found; later that of the last stop that was allowed.
+    pub tree: TreeHash,
+    /// Whether a tool ran since that can write.
+    pub wrote: bool,
 }
 
 /// A tree that was seen to fail.
@@ -113,7 +136,11 @@ pub struct State {
 pub struct Red {
     pub tree: TreeHash,
     pub failures: Vec<FailureMark>,
+    pub at: Timestamp,
 }
+
+/// More trees than anybody comes back to.
+const MOST_FAILED_TREES: usize = 100;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -183,6 +210,7 @@ impl State {
                 goal,
                 prompt,
                 drive,
+                rewritten,
             } => {
                 self.status = Status::Running;
                 self.subject = Some(subject.clone());
@@ -195,6 +223,7 @@ impl State {
                 self.goal.clone_from(goal);
                 self.prompt.clone_from(prompt);
                 self.drive.wishes.clone_from(drive);
+                self.rewritten.clone_from(rewritten);
                 self.start_count(at);
             }
             Event::Bound { session, client } => {
@@ -243,6 +272,12 @@ impl State {
             Event::Waited { entries, .. } => {
                 for entry in entries {
                     *self.excused.entry(entry.clone()).or_default() += 1;
+                }
+            }
+            Event::PromptSeen { prompt, tree, accepted } => self.see_prompt(at, prompt, tree, accepted),
+            Event::Wrote { .. } => {
+                if let Some(watch) = &mut self.watch {
+                    watch.wrote = true;
                 }
             }
             Event::Looked { .. } => self.running = None,
@@ -370,6 +405,30 @@ impl State {
         }
     }
 
+    fn see_prompt(
+        &mut self,
+        at: Timestamp,
+        prompt: &Option<String>,
+        tree: &TreeHash,
+        accepted: &[Digest],
+    ) {
+        let prompt = prompt.clone();
+        self.watch = Some(match self.watch.take() {
+            None => Watch { since: at, accepted: accepted.to_vec(), prompt, tree: tree.clone(), wrote: false },
+            // What was written and not judged is still to be judged, whoever says something in between.
+            Some(watch) if watch.wrote => Watch { prompt, ..watch },
+            Some(watch) => Watch { prompt, tree: tree.clone(), ..watch },
+        });
+    }
+
+    fn remember_failure(&mut self, tree: &TreeHash) {
+        if !self.failed_trees.contains(tree) {
+            self.failed_trees.push(tree.clone());
+        }
+        let too_many = self.failed_trees.len().saturating_sub(MOST_FAILED_TREES);
+        self.failed_trees.drain(..too_many);
+    }
+
     fn judged(&mut self, at: Timestamp, judgement: &Judgement) {
         self.running = None;
         let (same, no_tool_call) = match &self.last {
@@ -391,10 +450,20 @@ impl State {
         }
         if let Some(tree) = &judgement.tree {
             let failures = judgement.failures.clone();
-            self.red = (!failures.is_empty()).then(|| Red { tree: tree.clone(), failures });
+            if !failures.is_empty() {
+                self.remember_failure(tree);
+            }
+            self.red = (!failures.is_empty()).then(|| Red { tree: tree.clone(), failures, at });
         }
-        let waits = judgement.limit.filter(|_| judgement.verdict == Verdict::Paused);
-        self.paused = waits.map(|limit| PauseCause::Limit { limit });
+        if let (Some(watch), true) = (&mut self.watch, judgement.verdict.is_terminal()) {
+            watch.tree = judgement.tree.clone().unwrap_or_else(|| watch.tree.clone());
+            watch.wrote = false;
+        }
+        self.paused = match (judgement.verdict, judgement.limit) {
+            (Verdict::Paused, Some(limit)) => Some(PauseCause::Limit { limit }),
+            (Verdict::Paused, None) => Some(PauseCause::Unproven),
+            _ => None,
+        };
         self.status = match judgement.verdict {
             Verdict::Paused => Status::Paused,
             verdict if verdict.is_terminal() => Status::Ended { verdict },

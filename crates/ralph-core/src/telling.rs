@@ -287,6 +287,13 @@ pub fn sentence(reason: &Reason, lang: Lang) -> String {
         Reason::PromiseMissing { .. } => words.reason_promise_missing.to_owned(),
         Reason::DefinitionChanged => words.reason_definition_changed.to_owned(),
         Reason::DefinitionRevoked => words.reason_definition_revoked.to_owned(),
+        Reason::AcceptedSince => words.reason_accepted_since.to_owned(),
+        Reason::PassedAfterFailing => words.reason_passed_after_failing.to_owned(),
+        Reason::FilesMoved { files } => fill(words.reason_files_moved, &[("files", &words.list(files))]),
+        Reason::GatesDidNotFit { gates } => {
+            fill(words.reason_gates_did_not_fit, &[("gates", &words.list(gates))])
+        }
+        Reason::LedgerTampered { what } => fill(words.reason_ledger_tampered, &[("what", what)]),
         Reason::CannotTell { trouble } => fill(words.reason_cannot_tell, &[("why", trouble)]),
     }
 }

@@ -117,6 +117,22 @@ pub enum Reason {
     },
     /// The gates passed, but the definition in the repo is not the one a person accepted.
     DefinitionChanged,
+    /// The gates passed, but their definition was accepted after the loop or session began.
+    AcceptedSince,
+    /// The gates passed twice on the very files on which they had failed.
+    PassedAfterFailing,
+    /// The gates passed, but these files were replaced while they ran and put back with equal content.
+    FilesMoved {
+        files: Vec<String>,
+    },
+    /// These gates were not finished at the hook's deadline.
+    GatesDidNotFit {
+        gates: Vec<GateName>,
+    },
+    /// Somebody else wrote to the driver's ledger.
+    LedgerTampered {
+        what: String,
+    },
     DefinitionRevoked,
     CannotTell {
         trouble: Trouble,
@@ -141,6 +157,11 @@ impl Reason {
             Self::TreeNeverSettled { .. } => "tree_never_settled",
             Self::MarkersMissing { .. } => "markers_missing",
             Self::DefinitionChanged => "definition_changed",
+            Self::AcceptedSince => "accepted_since",
+            Self::PassedAfterFailing => "passed_after_failing",
+            Self::FilesMoved { .. } => "files_moved",
+            Self::GatesDidNotFit { .. } => "gates_did_not_fit",
+            Self::LedgerTampered { .. } => "ledger_tampered",
             Self::DefinitionRevoked => "definition_revoked",
             Self::CannotTell { .. } => "cannot_tell",
         }

@@ -28,6 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::definition::SettingsError;
 use crate::engine::EngineError;
+use crate::ledger::LedgerError;
 use crate::{exit, ui};
 
 /// Holds a coding agent until its work is shown to be done.
@@ -189,6 +190,12 @@ impl From<io::Error> for Failure {
 impl From<SettingsError> for Failure {
     fn from(error: SettingsError) -> Self {
         Self::new(exit::USAGE, error.to_string())
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        std::io::Error::from(error).into()
     }
 }
 

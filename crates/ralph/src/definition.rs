@@ -11,13 +11,12 @@ use ralph_core::gate::DEFAULT_TIMEOUT;
 use ralph_core::id::{Digest, SessionId};
 use ralph_core::layout::Layout;
 use ralph_core::secrets::Secrets;
-use ralph_core::state::State;
 use ralph_core::verdict::Trouble;
 use ralph_core::{duration, preset};
 
 use crate::home::Home;
 use crate::repo::{ConfigFile, Repo};
-use crate::trust::{Acceptance, Trust};
+use crate::trust::{Acceptance, Acceptances, Beginning, Trust};
 use crate::user_config::UserConfig;
 use crate::{env, files};
 
@@ -144,33 +143,46 @@ impl InForce {
 }
 
 impl Found {
-    /// What holds for a session, and for a loop that is being held already: see [`Trust::that_counts`].
+    /// What holds for a session or a loop since it began: see [`Trust::that_counts`].
     pub(crate) fn look_for(
         home: &Home,
         trust: &Trust,
         repo: &Repo,
-        (session, held): (Option<&SessionId>, Option<&State>),
+        (session, beginning): (Option<&SessionId>, Beginning<'_>),
         defaults: &Defaults,
     ) -> io::Result<Self> {
         let revoked = trust.revoked_at(repo).is_some();
-        Self::look(home, repo, &trust.that_counts(repo, session, held), revoked, defaults)
+        Self::look(home, repo, &trust.that_counts(repo, session, beginning), revoked, defaults)
     }
 
-    /// `accepted` are the acceptances that count, the newest last; `revoked` says that there were some once.
+    /// `revoked` says that there were acceptances once.
     pub(crate) fn look(
         home: &Home,
         repo: &Repo,
-        accepted: &[Acceptance],
+        accepted: &Acceptances,
         revoked: bool,
         defaults: &Defaults,
     ) -> io::Result<Self> {
         let (file, unreadable) = match repo.config() {
             Ok(file) => (file, None),
             // Once something was accepted, a file that nobody can read is a changed one.
-            Err(error) if !accepted.is_empty() => (None, Some(error)),
+            Err(error) if !accepted.counting.is_empty() => (None, Some(error)),
             Err(error) => return Err(error),
         };
-        let Some(newest) = accepted.last() else {
+        // The same text means something else at the place of another layout.
+        let is_file = |acceptance: &&Acceptance| {
+            file.as_ref().is_some_and(|file| {
+                file.layout == acceptance.layout && file.sha256() == acceptance.sha256
+            })
+        };
+        if let (None, Some(since), Some(file)) = (
+            accepted.counting.iter().find(is_file),
+            accepted.since.iter().find(is_file),
+            &file,
+        ) {
+            return Ok(Self::in_force(since.layout, &file.text, Standing::AcceptedSince, None, defaults));
+        }
+        let Some(newest) = accepted.counting.last() else {
             return Ok(match file {
                 _ if revoked => Self::Revoked,
                 Some(file) => Self::Untrusted(file),
@@ -178,14 +190,13 @@ impl Found {
             });
         };
         let file_sha256 = file.as_ref().map_or_else(|| Digest::of(""), ConfigFile::sha256);
-        // The same text means something else at the place of another layout.
         let file_layout = file.as_ref().map(|file| file.layout);
         let same = |acceptance: &&Acceptance| {
             unreadable.is_none()
                 && acceptance.sha256 == file_sha256
                 && file_layout.is_none_or(|layout| layout == acceptance.layout)
         };
-        if let Some(acceptance) = accepted.iter().find(same) {
+        if let Some(acceptance) = accepted.counting.iter().find(same) {
             let layout = acceptance.layout;
             let text = file.map(|file| file.text).unwrap_or_default();
             return Ok(Self::in_force(layout, &text, Standing::Accepted, None, defaults));

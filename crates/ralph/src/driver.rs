@@ -45,12 +45,12 @@ use ralph_core::gate::receipt::Receipt;
 use ralph_core::gate::{Gate, GateReport};
 use ralph_core::id::{Digest, LoopId, TreeHash};
 use ralph_core::layout::Layout;
-use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Owner, PauseCause, Subject};
+use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
 use ralph_core::preset;
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::state::{LastJudgement, State, Status};
 use ralph_core::stream::{Denial, StreamSummary};
-use ralph_core::verdict::Reason;
+use ralph_core::verdict::{Reason, Verdict};
 
 use crate::definition::{Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
@@ -61,9 +61,10 @@ use crate::home::{Home, RepoHome};
 use crate::proc::Stop;
 use crate::repo::Repo;
 use crate::signals::Signals;
-use crate::tree::Tree;
-use crate::trust::Trust;
-use crate::{clock, env, files, ledger, loops, proc, task_list};
+use crate::ledger::{LedgerError, Loop};
+use crate::tree::{Tree, TreeMemory};
+use crate::trust::{Beginning, Trust};
+use crate::{clock, env, files, ledger, proc, rewritten_files, task_list};
 
 use agent::{Call, Ran};
 use keeper::Keeper;
@@ -80,7 +81,9 @@ pub(crate) struct Driver<'a> {
     pub(crate) signals: &'a Signals,
     pub(crate) follow: &'a mut dyn Follow,
     /// The tree before the first iteration is with it already: what the whole loop changed is told from there.
-    pub(crate) keeper: Keeper<'a>,
+    pub(crate) keeper: Keeper,
+    /// All that is remembered of the loop; this process believes nobody else about it.
+    pub(crate) ledger: Arc<Loop>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -88,13 +91,31 @@ pub(crate) enum DriveError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("process {} drives this loop already", .0.process)]
     Owned(Owner),
 }
 
+impl DriveError {
+    /// What somebody else did to the ledger, if that is what went wrong.
+    fn tampering(&self) -> Option<&str> {
+        match self {
+            Self::Ledger(LedgerError::Tampered { what })
+            | Self::Engine(EngineError::Ledger(LedgerError::Tampered { what })) => Some(what),
+            _ => None,
+        }
+    }
+}
+
 /// Writes down a new loop, which is ours from its first line on.
-pub(crate) fn begin(repo_home: &RepoHome, plan: &Plan, in_force: &InForce) -> Result<(), DriveError> {
+pub(crate) fn begin(
+    repo_home: &RepoHome,
+    ledger: &Loop,
+    plan: &Plan,
+    in_force: &InForce,
+) -> Result<(), DriveError> {
     let began = Event::Began {
         subject: Subject::Driver,
         session: None,
@@ -106,21 +127,21 @@ pub(crate) fn begin(repo_home: &RepoHome, plan: &Plan, in_force: &InForce) -> Re
         goal: Some(plan.goal.clone()),
         prompt: None,
         drive: Some(plan.wishes.clone()),
+        rewritten: rewritten_files::before(repo_home, clock::now()),
     };
-    let dir = repo_home.loop_dir(&plan.loop_id);
-    loops::append(repo_home, &dir, |_| vec![began, Event::Owned { owner: lease::ours() }])?;
+    ledger.append(&[began, Event::Owned { owner: lease::ours() }])?;
     Ok(())
 }
 
 /// Goes on with a loop that nobody drives any more: it is ours from now on. What a killed predecessor left running is ended.
 pub(crate) fn take_over(
-    repo_home: &RepoHome,
+    ledger: &Loop,
     repo: &Repo,
     plan: &Plan,
     at_once: bool,
 ) -> Result<(), DriveError> {
     let mut taken = None;
-    loops::append(repo_home, &repo_home.loop_dir(&plan.loop_id), |state| {
+    ledger.append_what_follows(|state| {
         taken = state.drive.owner.clone().filter(lease::is_held);
         if taken.is_some() {
             return Vec::new();
@@ -141,7 +162,7 @@ pub(crate) fn take_over(
 /// The gates that a loop began with hold to its end, whatever becomes of their file.
 pub(crate) fn in_force(home: &Home, repo: &Repo, settings: &Settings, state: &State) -> io::Result<InForce> {
     let trust = Trust::load(home)?;
-    let found = Found::look_for(home, &trust, repo, (None, Some(state)), &settings.defaults())?;
+    let found = Found::look_for(home, &trust, repo, (None, Beginning::of_loop(Some(state))), &settings.defaults())?;
     Ok(match found {
         // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
         Found::InForce(in_force) if !in_force.config.gates.is_empty() => {
@@ -158,7 +179,8 @@ pub(crate) fn in_force(home: &Home, repo: &Repo, settings: &Settings, state: &St
 /// Keeps the tree of a loop that is over, which its driver was killed too early to keep.
 pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
     if let (Some(number), Some(wishes)) = (state.drive.not_kept(), &state.drive.wishes) {
-        let mut keeper = Keeper::new(repo, repo_home, id, wishes, &Stop::new());
+        let ledger = Arc::new(Loop::new(repo_home, id));
+        let mut keeper = Keeper::new(repo, &ledger, id, wishes, &Stop::new());
         keeper.finish(number);
         keeper.settle(&mut news::Nobody);
         keeper.put_away();
@@ -184,16 +206,14 @@ struct LastVerdict {
 struct LastRun {
     denials: Vec<Denial>,
     cut_off: Option<String>,
-    /// The service does not know the person's key.
-    not_signed_in: Option<String>,
 }
 
 impl Driver<'_> {
     /// Drives until there is nothing more to do; the state then says why.
     pub(crate) fn drive(mut self) -> Result<State, DriveError> {
         proc::adopt_orphans();
-        let _ends_with_us = WatchForFreedom::begin(self.dir(), self.signals);
-        let mut state = ledger::state(&self.dir())?;
+        let _ends_with_us = WatchForFreedom::begin(&self.ledger, self.signals);
+        let state = self.ledger.state()?;
         self.follow.hear(&News::Begins { plan: self.plan, state: &state });
         let (last, last_run) = last_seen(&self.dir(), &state)?;
         self.keeper.tell(self.follow);
@@ -204,21 +224,14 @@ impl Driver<'_> {
         if state.drive.iterations == 0 && state.drive.wait.is_none() && state.drive.last_kept.is_none() {
             self.keeper.begin(0, None);
         }
-        let mut drive = Drive { driver: self, last, last_run };
-        loop {
-            state = match drive::next(&state, clock::now()) {
-                Next::Nothing => break,
-                Next::Wait { until } => drive.wait(state, until)?,
-                Next::Run { iteration, context, approach } => {
-                    drive.run_agent(&state, iteration, &context, approach)?
-                }
-                Next::Judge { iteration } => drive.judge(&state, iteration)?,
-            };
-            if drive.driver.signals.caught().is_some() {
-                state = drive.interrupt(state)?;
-                break;
-            }
-        }
+        let mut drive = Drive { driver: self, last, last_run, tree_memory: Arc::default() };
+        let state = match drive.to_the_end(state) {
+            Err(error) => match error.tampering() {
+                Some(what) => drive.end_tampered(what)?,
+                None => return Err(error),
+            },
+            Ok(state) => state,
+        };
         let Driver { mut keeper, follow, plan, .. } = drive.driver;
         keeper.settle(follow);
         let _said_where_it_matters = proc::end_everyone_left();
@@ -233,8 +246,8 @@ impl Driver<'_> {
         self.repo_home.loop_dir(&self.plan.loop_id)
     }
 
-    fn append(&self, events: Vec<Event>) -> io::Result<State> {
-        loops::note(self.repo_home, &self.dir(), &events)
+    fn append(&self, events: &[Event]) -> Result<State, DriveError> {
+        Ok(self.ledger.append(events)?)
     }
 }
 
@@ -243,9 +256,49 @@ struct Drive<'a> {
     driver: Driver<'a>,
     last: Option<LastVerdict>,
     last_run: LastRun,
+    /// What this process has read of the tree.
+    tree_memory: Arc<TreeMemory>,
 }
 
 impl Drive<'_> {
+    fn to_the_end(&mut self, mut state: State) -> Result<State, DriveError> {
+        loop {
+            state = match drive::next(&state, clock::now()) {
+                // What is on the disk must be what this verdict stands on.
+                Next::Nothing => break Ok(self.driver.ledger.state()?),
+                Next::Wait { until } => self.wait(state, until)?,
+                Next::Run { iteration, context, approach } => {
+                    self.run_agent(&state, iteration, &context, approach)?
+                }
+                Next::Judge { iteration } => self.judge(&state, iteration)?,
+            };
+            if self.driver.signals.caught().is_some() {
+                break self.interrupt(state);
+            }
+        }
+    }
+
+    /// Somebody else wrote to the ledger: what this process wrote is put back, and the loop is over.
+    fn end_tampered(&mut self, what: &str) -> Result<State, DriveError> {
+        let _ended_before_anything_is_said = proc::end_everyone_left();
+        let ledger = &self.driver.ledger;
+        ledger.restore()?;
+        let attempt = ledger.state()?.attempts;
+        let judgement = Judgement {
+            attempt,
+            verdict: Verdict::Tampered,
+            reason: Reason::LedgerTampered { what: what.to_owned() },
+            limit: None,
+            tree: None,
+            failures: Vec::new(),
+            head: None,
+            tool_call: None,
+            false_promise: false,
+            process: Some(ledger::own_pid()),
+        };
+        Ok(ledger.append(&[Event::Judged(judgement)])?)
+    }
+
     /// Waits for a usage limit. The wall clock counts: a machine may sleep meanwhile.
     fn wait(&mut self, state: State, until: jiff::Timestamp) -> Result<State, DriveError> {
         const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -256,7 +309,7 @@ impl Drive<'_> {
             let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
             if left.is_zero() || self.driver.signals.stop.wait(left.min(LOOK_EVERY)) {
                 // Whoever freed us meanwhile has written it down.
-                return Ok(ledger::state(&self.driver.dir())?);
+                return Ok(self.driver.ledger.state()?);
             }
         }
     }
@@ -276,11 +329,11 @@ impl Drive<'_> {
         self.driver.keeper.taken_in();
         self.driver.keeper.go_on();
         if self.driver.signals.stop.asked() {
-            return Ok(ledger::state(&self.driver.dir())?);
+            return Ok(self.driver.ledger.state()?);
         }
         if state.drive.open.is_none() {
             let fresh = *context == Context::Fresh;
-            self.driver.append(vec![Event::IterationBegan { iteration, fresh }])?;
+            self.driver.append(&[Event::IterationBegan { iteration, fresh }])?;
         }
         let of = self.driver.plan.limits.attempts.value;
         self.driver.follow.hear(&News::IterationBegan { number: iteration, of, approach });
@@ -290,8 +343,28 @@ impl Drive<'_> {
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
         let state = self.agent_ended(state, iteration, &run, &summary)?;
         self.driver.follow.hear(&News::AgentEnded { run: &run, state: &state });
-        self.last_run = LastRun { not_signed_in: not_signed_in(&run, &summary), ..LastRun::of(&run) };
-        Ok(state)
+        self.last_run = LastRun::of(&run);
+        match self.never_worked(&run, &state) {
+            Some(why) => self.driver.append(&[Event::Paused { why }]),
+            None => {
+                if let AgentEnd::LoginRefused { .. } = run.ended {
+                    self.driver.signals.stop.wait(drive::back_off(state.drive.refused_logins));
+                }
+                Ok(state)
+            }
+        }
+    }
+
+    /// Why an agent that never came to work is not run again. There is nothing of its own to judge.
+    fn never_worked(&self, run: &AgentRun, state: &State) -> Option<PauseCause> {
+        const MOST_REFUSED: u32 = 2;
+        match &run.ended {
+            AgentEnd::CouldNotStart { why } => Some(PauseCause::AgentCouldNotStart { why: why.clone() }),
+            AgentEnd::LoginRefused { why } if state.drive.refused_logins >= MOST_REFUSED => {
+                Some(PauseCause::NotSignedIn { why: why.clone() })
+            }
+            _ => None,
+        }
     }
 
     fn call(
@@ -346,7 +419,7 @@ impl Drive<'_> {
             let until = drive::waits_until(limit, state.drive.waits_in_a_row, clock::now());
             events.push(Event::WaitsUntil { until, why: why.clone() });
         }
-        Ok(self.driver.append(events)?)
+        self.driver.append(&events)
     }
 
     /// Whatever is down may come back: before the next run, once it is known that there is one.
@@ -361,29 +434,27 @@ impl Drive<'_> {
         let driver = &self.driver;
         let in_force = in_force(driver.home, driver.repo, driver.settings, state)?;
         if !in_force.has_gates() {
-            return Ok(driver.append(vec![Event::Paused { why: PauseCause::NoGates }])?);
+            return driver.append(&[Event::Paused { why: PauseCause::NoGates }]);
         }
         // The keeper waits for us, no gate has begun: whoever is there came out of the agent.
         self.driver.keeper.settle(self.driver.follow);
         let processes = proc::end_everyone_left();
         if !processes.is_empty() {
-            return Ok(self
-                .driver
-                .append(vec![Event::Paused { why: PauseCause::StillRunning { processes } }])?);
+            return self.driver.append(&[Event::Paused { why: PauseCause::StillRunning { processes } }]);
         }
         let judged = self.judge_by(state, &in_force);
         let outcome = match judged {
             Ok(outcome) => outcome,
             Err(EngineError::Interrupted(_) | EngineError::Freed) => {
-                return Ok(ledger::state(&self.driver.dir())?);
+                return Ok(self.driver.ledger.state()?);
             }
             Err(error) => return Err(error.into()),
         };
-        let mut state = ledger::state(&self.driver.dir())?;
+        let mut state = self.driver.ledger.state()?;
         self.driver.follow.hear(&News::Judged { number: iteration, state: &state });
         match &outcome.decision {
             Decision::Hold { .. } => match self.why_to_pause(&state) {
-                Some(why) => state = self.driver.append(vec![Event::Paused { why }])?,
+                Some(why) => state = self.driver.append(&[Event::Paused { why }])?,
                 None => {
                     if state.drive.rethinks {
                         self.driver.follow.hear(&News::StrategyChanged);
@@ -406,9 +477,6 @@ impl Drive<'_> {
     /// What only a person can mend.
     fn why_to_pause(&self, state: &State) -> Option<PauseCause> {
         let errors = state.limits.as_ref().map_or(preset::DRIVE.errors, |limits| limits.errors.value);
-        if let Some(why) = &self.last_run.not_signed_in {
-            return Some(PauseCause::NotSignedIn { why: why.clone() });
-        }
         if let Some(rule) = state.drive.hopeless_rule() {
             return Some(PauseCause::Denied { rule: rule.to_owned() });
         }
@@ -427,22 +495,15 @@ impl Drive<'_> {
             tasks,
             ..SessionStop::default()
         });
+        let place = (driver.repo, driver.repo_home);
+        let (id, settings) = (driver.plan.loop_id.clone(), driver.settings);
         let case = Case {
-            repo: driver.repo,
-            home: driver.repo_home,
-            settings: driver.settings,
-            in_force,
-            loop_id: driver.plan.loop_id.clone(),
-            subject: Subject::Driver,
-            session: None,
-            task: None,
-            preset: &preset::DRIVE,
+            ledger: driver.ledger.clone(),
             limits: state.limits.clone().unwrap_or_else(|| driver.plan.limits.clone()),
-            is_part: false,
-            markers: Vec::new(),
             head: Head::of(&driver.repo.root).commit,
             session_stop: claims,
-            since: None,
+            tree_memory: self.tree_memory.clone(),
+            ..Case::new(place, settings, in_force, id, Subject::Driver, &preset::DRIVE)
         };
         let asked = Asked {
             arrived: clock::now(),
@@ -471,7 +532,7 @@ impl Drive<'_> {
         if !state.is_running() {
             return Ok(state);
         }
-        Ok(self.driver.append(vec![Event::Paused { why: PauseCause::Interrupted }])?)
+        self.driver.append(&[Event::Paused { why: PauseCause::Interrupted }])
     }
 
     fn prompt(&self, number: u32, context: &Context, approach: Approach) -> String {
@@ -533,18 +594,11 @@ impl LastRun {
             AgentEnd::Finished
             | AgentEnd::Failed { .. }
             | AgentEnd::OutOfUsage { .. }
+            | AgentEnd::CouldNotStart { .. }
+            | AgentEnd::LoginRefused { .. }
             | AgentEnd::Interrupted => None,
         };
-        Self { denials: run.denied.clone(), cut_off, not_signed_in: None }
-    }
-}
-
-/// What the service says of the person's key, if that is why the run failed.
-fn not_signed_in(run: &AgentRun, summary: &StreamSummary) -> Option<String> {
-    let status = summary.result.as_ref().and_then(|result| result.status);
-    match (&run.ended, status) {
-        (AgentEnd::Failed { why }, Some(401 | 403)) => Some(why.clone()),
-        _ => None,
+        Self { denials: run.denied.clone(), cut_off }
     }
 }
 
@@ -576,6 +630,7 @@ fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<LastVerdict
             environment: Digest::of(""),
             tree: last.tree.clone().unwrap_or_else(|| TreeHash::new("")),
             unsettled: Vec::new(),
+            moved: Vec::new(),
         },
         standing: Standing::Accepted,
         promise_missing: lacks_promise_alone(last),
@@ -620,14 +675,14 @@ fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
 }
 
 /// Tells of gates as news, and lets none begin before the tree was taken in.
-struct Gates<'a, 'k> {
+struct Gates<'a> {
     follow: &'a mut dyn Follow,
-    keeper: &'a mut Keeper<'k>,
+    keeper: &'a mut Keeper,
     /// The iteration whose tree is still to be kept.
     to_keep: Option<u32>,
 }
 
-impl Gates<'_, '_> {
+impl Gates<'_> {
     fn keep(&mut self, tree: Option<&Arc<Tree>>) {
         if let Some(number) = self.to_keep.take() {
             self.keeper.keep(number, tree, self.follow);
@@ -635,7 +690,7 @@ impl Gates<'_, '_> {
     }
 }
 
-impl Watch for Gates<'_, '_> {
+impl Watch for Gates<'_> {
     fn tree(&mut self, tree: &Arc<Tree>) {
         self.keep(Some(tree));
         // A filter that the agent gave git may have left somebody behind, too.

@@ -14,7 +14,7 @@ use ralph_core::completion_marker as marker;
 use ralph_core::decide::{Decision, decide};
 use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
 use ralph_core::gate::receipt::Receipt;
-use ralph_core::gate::{self, Gate, GateReport};
+use ralph_core::gate::{self, Answer, Gate, GateReport};
 use ralph_core::hygiene::Flaw;
 use ralph_core::id::{LoopId, SessionId, TreeHash};
 use ralph_core::ledger::event::{Event, Subject};
@@ -27,13 +27,13 @@ use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{self, AtHand, Findable, Run, Watch};
 use crate::home::RepoHome;
-use crate::ledger::{self, Ledger, LedgerError};
+use crate::ledger::{self, Ledger, LedgerError, Loop};
 use crate::loop_file::OnDisk;
 use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::state_file::Export;
-use crate::tree::{GitUse, IgnoreRules, Tree, TreeReader};
-use crate::{clock, hygiene, proc, receipts, reports};
+use crate::tree::{GitUse, IgnoreRules, Tree, TreeMemory, TreeReader};
+use crate::{clock, hygiene, proc, receipts, reports, rewritten_files};
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {
@@ -42,13 +42,19 @@ pub(crate) struct Case<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) in_force: &'a InForce,
     pub(crate) loop_id: LoopId,
+    /// What is remembered of the loop.
+    pub(crate) ledger: Arc<Loop>,
     pub(crate) subject: Subject,
     pub(crate) session: Option<SessionId>,
+    /// When that session began, as far as it is known.
+    pub(crate) session_began: Option<Timestamp>,
     pub(crate) task: Option<String>,
     pub(crate) preset: &'static Preset,
     pub(crate) limits: Limits,
     /// Only some of the gates are looked at: what they show is no receipt.
     pub(crate) is_part: bool,
+    /// The user wants to know: receipts of earlier runs may stand in, and new ones are kept.
+    pub(crate) uses_receipts: bool,
     /// The completion markers to be stated where there is no gate.
     pub(crate) markers: Vec<String>,
     /// The commit that the tree stands on, where the driver looked.
@@ -57,6 +63,8 @@ pub(crate) struct Case<'a> {
     pub(crate) session_stop: Option<SessionStop>,
     /// The commit since which what was added is looked at, where that is asked for; none: the last one.
     pub(crate) since: Option<String>,
+    /// What this process has read of the tree.
+    pub(crate) tree_memory: Arc<TreeMemory>,
 }
 
 /// How the checks are to be looked at this time.
@@ -91,20 +99,69 @@ pub(crate) enum EngineError {
     Freed,
 }
 
+impl<'a> Case<'a> {
+    pub(crate) fn new(
+        place: (&'a Repo, &'a RepoHome),
+        settings: &'a Settings,
+        in_force: &'a InForce,
+        loop_id: LoopId,
+        subject: Subject,
+        preset: &'static Preset,
+    ) -> Self {
+        let (repo, home) = place;
+        Self {
+            ledger: Arc::new(Loop::judged_here(home, &loop_id)),
+            limits: settings.limits(in_force.layout, &in_force.config.budget),
+            repo,
+            home,
+            settings,
+            in_force,
+            loop_id,
+            subject,
+            preset,
+            session: None,
+            session_began: None,
+            task: None,
+            is_part: false,
+            uses_receipts: false,
+            markers: Vec::new(),
+            head: None,
+            session_stop: None,
+            since: None,
+            tree_memory: Arc::default(),
+        }
+    }
+}
+
 impl Case<'_> {
-    /// Judges a stop, or a plain wish to know: the same steps.
+    /// Judges a stop, or a plain wish to know: the same steps. What passes on files that failed before is looked at twice.
     pub(crate) fn judge(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Outcome, EngineError> {
         self.home.create()?;
         let mut facts = self.facts(asked)?;
-        let (before, decision) = self.step(&mut facts)?;
-        if decision != Decision::Gather {
-            return Ok(Outcome { decision, facts, before });
+        loop {
+            let (before, decision) = self.step(&mut facts)?;
+            if decision != Decision::Gather {
+                return Ok(Outcome { decision, facts, before });
+            }
+            facts.is_second_look = facts.evidence.is_some();
+            facts.evidence = Some(self.gather(asked, watch)?);
+            facts.failed_elsewhere = self.failed_elsewhere(&facts);
+            watch.seen();
+            facts.now = clock::now();
         }
-        facts.evidence = Some(self.gather(asked, watch)?);
-        watch.seen();
-        facts.now = clock::now();
-        let (before, decision) = self.step(&mut facts)?;
-        Ok(Outcome { decision, facts, before })
+    }
+
+    /// The trees on which other loops of this session failed, where that matters.
+    fn failed_elsewhere(&self, facts: &Facts) -> Vec<TreeHash> {
+        /// The ones last active first.
+        const MOST_LOOKED_AT: usize = 20;
+        let passes = matches!(&facts.evidence, Some(Evidence::Gates(seen)) if seen.answer() == Answer::Pass);
+        let Some(session) = self.session.as_ref().filter(|_| passes) else { return Vec::new() };
+        let others = self.home.loops().into_iter().filter(|id| *id != self.loop_id).take(MOST_LOOKED_AT);
+        let dirs = others.map(|id| self.home.loop_dir(&id));
+        let of_session = dirs.filter(|dir| ledger::mentions(dir, session.as_str().as_bytes()));
+        let states = of_session.filter_map(|dir| ledger::state(&dir).ok());
+        states.filter(|state| state.session.as_ref() == Some(session)).flat_map(|state| state.failed_trees).collect()
     }
 
     /// Looks at the checks and says what would be decided, without judging anybody: for a part of the gates, or to see
@@ -136,8 +193,22 @@ impl Case<'_> {
             export,
             head: self.head.clone(),
             session_stop: self.session_stop.clone(),
+            process: ledger::own_pid(),
+            rewritten: self.rewritten(asked)?,
+            failed_elsewhere: Vec::new(),
             evidence: None,
+            is_second_look: false,
         })
+    }
+
+    /// The files that the user's own runs rewrote with equal content before the loop or its session began. What is known
+    /// of them when it begins holds to its end.
+    fn rewritten(&self, asked: &Asked<'_>) -> Result<Vec<String>, EngineError> {
+        let state = self.ledger.state()?;
+        if state.goal.is_some() || state.is_running() {
+            return Ok(state.rewritten);
+        }
+        Ok(rewritten_files::before(self.home, self.session_began.unwrap_or(asked.arrived)))
     }
 
     fn look_at_export(&self) -> Result<ExportSeen, EngineError> {
@@ -182,16 +253,11 @@ impl Case<'_> {
         if facts.checks == Checks::Nothing {
             return Ok((State::default(), decide(&State::default(), facts).decision));
         }
-        let lock = self.lock()?;
-        let mut ledger = Ledger::open(&self.loop_dir(), &lock, facts.now)?;
+        let mut ledger = self.ledger.open(facts.now)?;
         let before = ledger.state().clone();
         let step = decide(&before, facts);
         if !step.events.is_empty() {
             ledger.append(facts.now, &step.events)?;
-            // What the gates show is written next: the snapshot waits for the end of it.
-            if step.decision != Decision::Gather {
-                ledger.save_snapshot();
-            }
         }
         self.act(&step.decision, &ledger);
         // What the export said has been taken up.
@@ -247,6 +313,11 @@ impl Case<'_> {
         let pinned = self.pinned_rules()?;
         let mut reader =
             tree_reader(self.repo, self.home).own_files(|| self.export().own_file().into_iter().collect());
+        // Whoever decides believes nothing that others could have written.
+        if asked.fresh || !self.uses_receipts {
+            reader = reader.remembering(&self.tree_memory);
+        }
+        let rewritten = self.rewritten(asked)?;
         if let Some(rules) = &pinned {
             reader = reader.pinned_rules(rules);
         }
@@ -254,7 +325,7 @@ impl Case<'_> {
         let logs = self.loop_dir().join("logs");
         let signals = asked.signals.cloned().unwrap_or_else(Signals::watch);
         let watches = asked.signals.is_none() && self.session_stop.is_some();
-        let _until_the_gates_are_done = watches.then(|| WatchForFreedom::begin(self.loop_dir(), &signals));
+        let _until_the_gates_are_done = watches.then(|| WatchForFreedom::begin(&self.ledger, &signals));
         let run = Run {
             gates,
             home: self.home,
@@ -267,14 +338,15 @@ impl Case<'_> {
             deadline: asked.deadline,
             jobs: asked.jobs,
             keep_going: asked.keep_going,
-            fresh: asked.fresh,
+            fresh: asked.fresh || !self.uses_receipts,
             stop: &signals.stop,
             accepted_rules: files::read_if_there(&self.home.accepted_rules())?
                 .and_then(|bytes| IgnoreRules::from_bytes(&bytes)),
             all_gates: !self.is_part,
+            rewritten: (self.subject != Subject::Plain).then_some(rewritten.as_slice()),
         };
         let mut just_read = None;
-        if !asked.fresh {
+        if !run.fresh {
             match run.receipts_at_hand() {
                 Ok(AtHand::All(seen)) => return Ok(Evidence::Gates(seen)),
                 Ok(AtHand::NotAll(tree)) => just_read = Some(tree),
@@ -302,6 +374,9 @@ impl Case<'_> {
         let mut scribe = Scribe { case: self, watch, failed: None };
         let seen = run.go(just_read, &mut scribe);
         let failed = scribe.failed;
+        if let (Ok(seen), true) = (&seen, self.uses_receipts) {
+            rewritten_files::remember(self.home, &seen.moved, clock::now())?;
+        }
         if seen.as_ref().is_ok_and(|seen| seen.reports.iter().any(was_told_to_end)) {
             signals.wait(OUR_TURN_COMES);
         }
@@ -326,9 +401,8 @@ impl Case<'_> {
     }
 
     fn remember(&self, events: &[Event]) -> Result<(), EngineError> {
-        let lock = self.lock()?;
-        let now = clock::now();
-        Ok(Ledger::open(&self.loop_dir(), &lock, now)?.append(now, events)?)
+        self.ledger.append(events)?;
+        Ok(())
     }
 
     fn lock(&self) -> Result<Lock, EngineError> {
@@ -380,6 +454,11 @@ pub(crate) fn plain_loop() -> LoopId {
     LoopId::new("verify")
 }
 
+/// The same for an agent's shell: what it shows stands in for nothing.
+pub(crate) fn agents_plain_loop() -> LoopId {
+    LoopId::new("verify-by-agent")
+}
+
 /// Ends what is run for a loop that stops running meanwhile: somebody paused or cancelled it.
 pub(crate) struct WatchForFreedom {
     /// Dropped with us, which is what the watcher waits for.
@@ -387,14 +466,18 @@ pub(crate) struct WatchForFreedom {
 }
 
 impl WatchForFreedom {
-    pub(crate) fn begin(loop_dir: PathBuf, signals: &Signals) -> Self {
+    pub(crate) fn begin(ledger: &Arc<Loop>, signals: &Signals) -> Self {
         const LOOK_EVERY: Duration = Duration::from_millis(150);
         let (done, is_done) = std::sync::mpsc::channel();
-        let signals = signals.clone();
+        let (signals, ledger) = (signals.clone(), ledger.clone());
         let _without_it_the_gates_run_to_their_end = std::thread::Builder::new().spawn(move || {
             while is_done.recv_timeout(LOOK_EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                let state = ledger::state(&loop_dir).unwrap_or_default();
-                if matches!(state.status, Status::Paused | Status::Ended { .. }) {
+                // A ledger that was tampered with is found out again by whoever we stop here.
+                let is_over = match ledger.state() {
+                    Ok(state) => matches!(state.status, Status::Paused | Status::Ended { .. }),
+                    Err(error) => matches!(error, LedgerError::Tampered { .. }),
+                };
+                if is_over {
                     signals.free();
                     return;
                 }
@@ -450,9 +533,8 @@ impl Scribe<'_> {
 
     fn append(&self, event: Event, findable: Findable) -> Result<(), EngineError> {
         let case = self.case;
-        let lock = case.lock()?;
         let now = clock::now();
-        let mut ledger = Ledger::open(&case.loop_dir(), &lock, now)?;
+        let mut ledger = case.ledger.open(now)?;
         // We hold the lock of the gates: an open run whose process is gone was killed before its verdict.
         if let (Event::RunStarted { .. }, Some(pid)) = (&event, ledger.state().running)
             && !proc::is_alive(pid)
@@ -462,7 +544,9 @@ impl Scribe<'_> {
         }
         let (offset, _) = ledger.end();
         ledger.append(now, std::slice::from_ref(&event))?;
-        if let (Event::GateRan { receipt: Some(receipt), .. }, Findable::Again) = (&event, findable) {
+        if let (Event::GateRan { receipt: Some(receipt), .. }, Findable::Again, true) =
+            (&event, findable, case.uses_receipts)
+        {
             let (_, head) = ledger.end();
             receipts::point_to(case.home, receipt, &case.loop_id, offset, &head.hash)?;
         }
@@ -480,7 +564,7 @@ impl Watch for Scribe<'_> {
             GitUse::Failed(why) => Some(format!("git could not list the tracked files: {why}")),
             GitUse::Listed | GitUse::Cached | GitUse::NoRepo => None,
         };
-        let pid = i32::try_from(std::process::id()).unwrap_or_default();
+        let pid = ledger::own_pid();
         self.write(
             Event::RunStarted { tree: TreeHash::new(tree.hash()), files: tree.len(), pid, note },
             Findable::Never,

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use ralph_core::ledger::event::PauseCause;
 use ralph_core::state::{State, Status};
 use ralph_core::verdict::Verdict;
 
@@ -31,6 +32,7 @@ pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
     match (state.status, signal) {
         (Status::Ended { verdict }, _) => of_verdict(verdict),
         (_, Some(signal)) => code_of_signal(signal),
+        (Status::Paused, None) if matches!(state.paused, Some(PauseCause::AgentCouldNotStart { .. })) => USAGE,
         (_, None) => NEEDS_PERSON,
     }
 }

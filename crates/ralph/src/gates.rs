@@ -3,7 +3,11 @@
 //! A run is one or more passes over the plan. In a pass, gates start as the plan allows; whenever none is running, the
 //! tree is read again: a gate that passed while the tree stayed the same gets its receipt, and one that changed the tree
 //! is named. A pass that changed the tree is followed by another on the new tree, twice at most; then it has settled, or
-//! never will. A pass at hand (same definition, environment and tree) stands in for a run; a failure never does.
+//! never will. A pass at hand (same definition, environment and tree) stands in for a run only where the user asks for
+//! it; a failure never does.
+//!
+//! A file that was touched meanwhile and has the same content again was perhaps another one while a gate looked at it: the
+//! gates are then run once more, and where it happens again the file is named.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +39,9 @@ use one_gate::Ran;
 /// How often all gates are run again because one of them changed the tree.
 const MOST_PASSES: usize = 3;
 
+/// More names than anybody reads are not written down.
+const MOST_NAMED: usize = 200;
+
 /// Everything a run needs to know.
 pub(crate) struct Run<'a> {
     pub(crate) gates: &'a [Gate],
@@ -59,6 +66,8 @@ pub(crate) struct Run<'a> {
     pub(crate) accepted_rules: Option<IgnoreRules>,
     /// Whether these are all gates of the config: the others may be what makes these pass.
     pub(crate) all_gates: bool,
+    /// Files that the user's own runs rewrite with equal content; none: every one is noted and nothing is run again.
+    pub(crate) rewritten: Option<&'a [String]>,
 }
 
 /// Whether a receipt may stand in for a later run on the same fingerprint.
@@ -102,20 +111,22 @@ impl Run<'_> {
         let mut tree = just_read.map_or_else(|| self.read_tree(), Ok)?;
         watch.tree(&tree);
         let mut unsettled = Vec::new();
+        let mut moved = Vec::new();
         let mut pass_results = Vec::new();
-        for number in 0..MOST_PASSES {
-            let mut pass = Pass::new(self, &plan, &inputs, tree, number == 0 && self.fresh);
+        for _ in 0..MOST_PASSES {
+            let mut pass = Pass::new(self, &plan, &inputs, tree);
             pass.go(watch)?;
-            let changed = std::mem::take(&mut pass.changed);
+            let moved_before = !std::mem::replace(&mut moved, pass.moved).is_empty();
+            unsettled = pass.changed;
             tree = pass.tree;
             pass_results = pass.results;
-            unsettled.clone_from(&changed);
             let stopped = pass_results.iter().flatten().any(|(report, _)| report.answer() != Answer::Pass);
-            if changed.is_empty() || stopped {
+            let may_be_moved = moved.is_empty() || moved_before || self.rewritten.is_none();
+            if stopped || unsettled.is_empty() && may_be_moved {
                 break;
             }
         }
-        Ok(self.seen(&tree, &inputs, pass_results, unsettled))
+        Ok(GatesSeen { moved, ..self.seen(&tree, &inputs, pass_results, unsettled) })
     }
 
     fn seen(
@@ -139,7 +150,8 @@ impl Run<'_> {
             }
         }
         let environment = self.environment.digest.clone();
-        GatesSeen { reports, receipts, required, environment, tree: whole(tree), unsettled }
+        let moved = Vec::new();
+        GatesSeen { reports, receipts, required, environment, tree: whole(tree), unsettled, moved }
     }
 
     fn read_tree(&self) -> Result<Arc<Tree>, Trouble> {
@@ -185,7 +197,6 @@ struct Pass<'a> {
     run: &'a Run<'a>,
     plan: &'a Plan,
     inputs: &'a [Option<GlobSet>],
-    fresh: bool,
     tree: Arc<Tree>,
     progress: Vec<Progress>,
     /// Finished since the tree was last read.
@@ -193,6 +204,8 @@ struct Pass<'a> {
     running: usize,
     results: Results,
     changed: Vec<String>,
+    /// Touched, and with the same content.
+    moved: Vec<String>,
 }
 
 impl<'a> Pass<'a> {
@@ -201,20 +214,19 @@ impl<'a> Pass<'a> {
         plan: &'a Plan,
         inputs: &'a [Option<GlobSet>],
         tree: Arc<Tree>,
-        fresh: bool,
     ) -> Self {
         let count = run.gates.len();
         Self {
             run,
             plan,
             inputs,
-            fresh,
             tree,
             progress: vec![Progress::Waiting; count],
             finished: Vec::new(),
             running: 0,
             results: vec![None; count],
             changed: Vec::new(),
+            moved: Vec::new(),
         }
     }
 
@@ -264,7 +276,7 @@ impl<'a> Pass<'a> {
     /// A pass at hand stands in for a run.
     fn take_receipt(&mut self, at: usize, watch: &mut dyn Watch) -> bool {
         // While others run the tree may be changing under us: a receipt is for the tree as it was last read.
-        if self.fresh || self.running > 0 {
+        if self.run.fresh || self.running > 0 {
             return false;
         }
         let receipt_of =
@@ -307,12 +319,11 @@ impl<'a> Pass<'a> {
     fn read_tree_again(&mut self, watch: &mut dyn Watch) -> Result<(), Trouble> {
         let now = self.run.read_tree()?;
         let changes = now.changes_since(&self.tree);
-        // More names than anybody reads are not written down.
-        const MOST: usize = 200;
-        let files: Vec<String> = changes.into_iter().take(MOST).map(|change| shown(&change.path)).collect();
+        let files: Vec<String> = changes.into_iter().take(MOST_NAMED).map(|change| shown(&change.path)).collect();
         if !files.is_empty() {
             watch.changed(&files);
         }
+        self.note_moved(&now);
         for (at, ran) in std::mem::take(&mut self.finished) {
             let gate = &self.run.gates[at];
             let receipt =
@@ -334,10 +345,20 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
+    fn note_moved(&mut self, now: &Tree) {
+        let expected = self.run.rewritten.unwrap_or_default();
+        for path in now.moved_since(&self.tree) {
+            let path = shown(&path);
+            if !expected.contains(&path) && !self.moved.contains(&path) && self.moved.len() < MOST_NAMED {
+                self.moved.push(path);
+            }
+        }
+    }
+
     /// A receipt is found again only if everything before the gate passed too, in this very pass, and the fingerprint
     /// binds it.
     fn findable(&self, at: usize) -> Findable {
-        let whole = self.run.all_gates && self.run.binds(&self.tree);
+        let whole = self.run.all_gates && self.moved.is_empty() && self.run.binds(&self.tree);
         let led_up_to = self.plan.before(at).iter().all(|before| self.progress[*before] == Progress::Passed);
         if whole && led_up_to { Findable::Again } else { Findable::Never }
     }

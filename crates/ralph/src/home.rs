@@ -8,6 +8,7 @@
 //! sessions/SESSION.loop.json     which loop a session carries
 //! sessions/SESSION.watched.json  what a guarded session did since the person's last prompt
 //! sessions/SESSION.commit.json   the commit that it found when it began
+//! sessions/SESSION.began.json    the definitions that were accepted then
 //! reports/REPO/                  reports of loops, where none are wanted in the repo
 //! logs/loop-TIME-LOOP.log        what happened in a driven loop; loop-latest.log leads to the newest
 //! repos/REPO/lock                held for moments, while state changes
@@ -19,9 +20,10 @@
 //! repos/REPO/reports.json        the reports we wrote, with their digests; reports.lock while one is written
 //! repos/REPO/manual-report.json  what `ralph report start` began
 //! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked
+//! repos/REPO/rewritten-files.json  files that the user's own runs of the gates rewrote with equal content
 //! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
 //! repos/REPO/receipts/KEY        where in which ledger the receipt stands
-//! repos/REPO/loops/LOOP/         ledger.jsonl, state.json, logs/, ignore-rules; of a driven loop also prompt.md and
+//! repos/REPO/loops/LOOP/         ledger.jsonl, logs/, ignore-rules; of a driven loop also prompt.md and
 //!                                checkpoint-index-N, what git has taken in for the checkpoint of iteration N
 //! ```
 
@@ -170,6 +172,10 @@ impl RepoHome {
 
     pub(crate) fn manual_report(&self) -> PathBuf {
         self.dir.join("manual-report.json")
+    }
+
+    pub(crate) fn rewritten_files(&self) -> PathBuf {
+        self.dir.join("rewritten-files.json")
     }
 
     pub(crate) fn accepted_rules(&self) -> PathBuf {

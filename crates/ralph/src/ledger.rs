@@ -1,34 +1,31 @@
-//! A loop's ledger on disk: append-only, hash-chained JSON lines, with a snapshot of the state beside it.
+//! A loop's ledger on disk: append-only, hash-chained JSON lines. The state is what they fold to; there is no second copy of
+//! it that anybody believes.
 //!
 //! Promises: a kill at any point leaves the old or the new state; a torn last line (full disk, power) never counted and
-//! is cut before the next append; a damaged line is put aside, never deleted; the snapshot is only a cache, carried on
-//! from where the lines after it fit and thrown away where they do not. Whoever writes holds the repo's lock.
+//! is cut before the next append; a damaged line is put aside, never deleted. Whoever writes holds the repo's lock.
+//!
+//! An agent can write here too. So a process keeps what it has read and written in memory ([`Loop`]): the driver accepts
+//! nothing from others but a pause, a cancel or a note, and a process that judges accepts no line in its own name. A line
+//! that says *verified* counts only after a run of the gates by the same process.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use ralph_core::ledger::event::Event;
+use ralph_core::id::LoopId;
+use ralph_core::ledger::event::{CancelCause, Event, PauseCause, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
 use ralph_core::state::State;
-use serde::{Deserialize, Serialize};
+use ralph_core::verdict::Verdict;
 
+use crate::clock;
 use crate::files::{self, Lock};
+use crate::home::RepoHome;
 
 const LEDGER: &str = "ledger.jsonl";
-const SNAPSHOT: &str = "state.json";
-const SNAPSHOT_VERSION: u32 = 1;
-
-#[derive(Debug)]
-pub(crate) struct Ledger<'lock> {
-    dir: PathBuf,
-    file: File,
-    length: u64,
-    head: Head,
-    state: State,
-    _lock: &'lock Lock,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LedgerError {
@@ -36,83 +33,237 @@ pub(crate) enum LedgerError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}: {source}; nothing was changed")]
     Newer { path: PathBuf, source: LineError },
+    /// Somebody else wrote to the ledger of a loop that this process drives.
+    #[error("the ledger was changed by another process: {what}")]
+    Tampered { what: String },
 }
 
-#[derive(Serialize, Deserialize)]
-struct Snapshot {
-    v: u32,
-    /// How many bytes of the ledger this state reflects.
-    length: u64,
-    head: Head,
-    state: State,
-}
-
-impl<'lock> Ledger<'lock> {
-    /// Opens the ledger for writing. It is made where there is none.
-    pub(crate) fn open(dir: &Path, lock: &'lock Lock, now: Timestamp) -> Result<Self, LedgerError> {
-        let path = dir.join(LEDGER);
-        let failed = |source| LedgerError::Io { path: path.clone(), source };
-        files::private_dir(dir).map_err(failed)?;
-        let mut file = files::open_private(&path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
-        let known = snapshot(dir).filter(|snapshot| snapshot.length <= length);
-        if let Some(Reading { state, head, damage: None, .. }) =
-            known.map(|snapshot| Reading::after(snapshot, &file, length)).transpose().map_err(failed)?
-        {
-            return Ok(Self { dir: dir.to_owned(), file, length, head, state, _lock: lock });
+impl From<LedgerError> for io::Error {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock => source,
+            other => Self::other(other),
         }
-        file.rewind().map_err(failed)?;
+    }
+}
+
+/// Which lines of other processes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// Hooks and commands at the same time.
+    Write,
+    /// The same, but no verdict and no run in the name of this process.
+    WriteInTheirOwnName,
+    /// This process drives the loop: the user may pause it, cancel it and note something about it.
+    PauseOrCancel,
+}
+
+impl Others {
+    fn may_write(self, event: &Event) -> bool {
+        let us = own_pid();
+        match (self, event) {
+            (Self::Write, _) => true,
+            (Self::WriteInTheirOwnName, Event::Judged(judgement)) => judgement.process != Some(us),
+            (Self::WriteInTheirOwnName, Event::RunStarted { pid, .. }) => *pid != us,
+            (Self::WriteInTheirOwnName, _) => true,
+            (Self::PauseOrCancel, event) => matches!(
+                event,
+                Event::Paused { why: PauseCause::Command | PauseCause::Word }
+                    | Event::Cancelled { why: CancelCause::Command | CancelCause::Failed { .. } }
+                    | Event::Noted { .. }
+            ),
+        }
+    }
+}
+
+pub(crate) fn own_pid() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or_default()
+}
+
+/// The ledger of one loop, with all that this process has read and written of it.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    home: RepoHome,
+    dir: PathBuf,
+    others: Others,
+    known: Mutex<Reading>,
+}
+
+impl Loop {
+    pub(crate) fn new(home: &RepoHome, id: &LoopId) -> Self {
+        Self::at(home, home.loop_dir(id), Others::Write)
+    }
+
+    /// For a process that judges a stop of this loop.
+    pub(crate) fn judged_here(home: &RepoHome, id: &LoopId) -> Self {
+        Self::at(home, home.loop_dir(id), Others::WriteInTheirOwnName)
+    }
+
+    /// For the process that drives it.
+    pub(crate) fn driven_here(home: &RepoHome, id: &LoopId) -> Self {
+        Self::at(home, home.loop_dir(id), Others::PauseOrCancel)
+    }
+
+    fn at(home: &RepoHome, dir: PathBuf, others: Others) -> Self {
+        Self { home: home.clone(), dir, others, known: Mutex::new(Reading::default()) }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The state as it is now, without changing anything.
+    pub(crate) fn state(&self) -> Result<State, LedgerError> {
+        let mut known = self.known();
+        let text = read_text(&self.dir).map_err(|source| self.failed(source))?;
+        // What is wrong with the end is repaired by whoever writes next.
+        let _repaired_later = self.follow(&mut known, &text)?;
+        Ok(known.state.clone())
+    }
+
+    /// Writes events; all of them are there afterwards, or none.
+    pub(crate) fn append(&self, events: &[Event]) -> Result<State, LedgerError> {
+        let mut open = self.open(clock::now())?;
+        open.append(clock::now(), events)?;
+        Ok(open.state().clone())
+    }
+
+    /// Writes what follows from the state; the state afterwards, and whether anything was written.
+    pub(crate) fn append_what_follows(
+        &self,
+        follows: impl FnOnce(&State) -> Vec<Event>,
+    ) -> Result<(State, bool), LedgerError> {
+        let now = clock::now();
+        let mut open = self.open(now)?;
+        let events = follows(open.state());
+        if !events.is_empty() {
+            open.append(now, &events)?;
+        }
+        Ok((open.state().clone(), !events.is_empty()))
+    }
+
+    /// Opens it for writing, under the repo's lock. It is made where there is none.
+    pub(crate) fn open(&self, now: Timestamp) -> Result<Ledger<'_>, LedgerError> {
+        self.home.create().map_err(|source| self.failed(source))?;
+        let lock = self.home.lock_state().map_err(|source| self.failed(source))?;
+        self.open_under(Held::Ours(lock), now)
+    }
+
+    /// The same for whoever has the lock already.
+    pub(crate) fn open_with<'l>(&'l self, lock: &'l Lock, now: Timestamp) -> Result<Ledger<'l>, LedgerError> {
+        self.open_under(Held::Callers(lock), now)
+    }
+
+    fn open_under<'l>(&'l self, lock: Held<'l>, now: Timestamp) -> Result<Ledger<'l>, LedgerError> {
+        let mut known = self.known();
+        let failed = |source| self.failed(source);
+        files::private_dir(&self.dir).map_err(failed)?;
+        let mut file = files::open_private(&self.dir.join(LEDGER)).map_err(failed)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
-        let read = Reading::of(&text);
-        let read = match read {
-            Reading { damage: Some(Damage { what: Wrong::Line(source), .. }), .. }
-                if source.is_of_a_newer_ralph() =>
-            {
-                return Err(LedgerError::Newer { path, source });
-            }
-            other => other,
-        };
-        let mut ledger = Self {
-            dir: dir.to_owned(),
-            file,
-            length: read.length,
-            head: read.head,
-            state: read.state,
-            _lock: lock,
-        };
-        if let Some(what) = ledger.mend(&text, read.damage).map_err(failed)? {
+        let damage = self.follow(&mut known, &text)?;
+        if let Some(Damage { what: Wrong::Line(source), .. }) = &damage
+            && source.is_of_a_newer_ralph()
+        {
+            return Err(LedgerError::Newer { path: self.dir.join(LEDGER), source: source.clone() });
+        }
+        let mut ledger = Ledger { dir: &self.dir, file, known, _lock: lock };
+        if let Some(what) = ledger.repair(&text, damage).map_err(failed)? {
             ledger.append(now, &[Event::LedgerMended { what }])?;
         }
         Ok(ledger)
     }
 
+    /// Takes up what was written since, as far as it may be.
+    fn follow(&self, known: &mut Reading, text: &[u8]) -> Result<Option<Damage>, LedgerError> {
+        let is_first = known.text.is_empty();
+        if !text.starts_with(&known.text) {
+            if self.others == Others::PauseOrCancel {
+                let what = match text.len() {
+                    0 => "it is gone",
+                    length if length < known.text.len() => "lines are missing",
+                    _ => "a line is not as it was written",
+                };
+                return Err(LedgerError::Tampered { what: what.into() });
+            }
+            *known = Reading::default();
+        }
+        // What stood there before this process looked was written by its predecessors.
+        let others = if is_first { Others::Write } else { self.others };
+        let damage = known.read_on(&text[known.text.len()..], others);
+        match damage {
+            Some(Damage { line, what }) if others == Others::PauseOrCancel && what != Wrong::Torn => {
+                Err(LedgerError::Tampered { what: format!("line {line}: {what}") })
+            }
+            damage => Ok(damage),
+        }
+    }
+
+    /// Puts back what this process wrote; what was there instead is kept beside it.
+    pub(crate) fn restore(&self) -> Result<(), LedgerError> {
+        let failed = |source| self.failed(source);
+        self.home.create().map_err(failed)?;
+        let _lock = self.home.lock_state().map_err(failed)?;
+        let known = self.known();
+        files::private_dir(&self.dir).map_err(failed)?;
+        let found = read_text(&self.dir).map_err(failed)?;
+        put_aside(&self.dir, &found).map_err(failed)?;
+        files::replace(&self.dir.join(LEDGER), &known.text).map_err(failed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Reading> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, source: io::Error) -> LedgerError {
+        LedgerError::Io { path: self.dir.join(LEDGER), source }
+    }
+}
+
+#[derive(Debug)]
+enum Held<'l> {
+    Ours(#[expect(dead_code, reason = "held for as long as the ledger is open")] Lock),
+    Callers(#[expect(dead_code, reason = "held for as long as the ledger is open")] &'l Lock),
+}
+
+/// A ledger that is open for writing.
+#[derive(Debug)]
+pub(crate) struct Ledger<'l> {
+    dir: &'l Path,
+    file: File,
+    known: MutexGuard<'l, Reading>,
+    _lock: Held<'l>,
+}
+
+impl Ledger<'_> {
     pub(crate) fn state(&self) -> &State {
-        &self.state
+        &self.known.state
     }
 
     /// Where the next line will stand, and what it carries on from.
     pub(crate) fn end(&self) -> (u64, &Head) {
-        (self.length, &self.head)
+        (self.known.text.len() as u64, &self.known.head)
     }
 
     /// Writes events in one go: all of them are there afterwards, or none.
     pub(crate) fn append(&mut self, at: Timestamp, events: &[Event]) -> Result<(), LedgerError> {
         let mut text = String::new();
-        let (mut head, mut state) = (self.head.clone(), self.state.clone());
+        let mut head = self.known.head.clone();
         for event in events {
             let (line, next) = ledger_line::write(&head, at, event);
             text.push_str(&line);
             head = next;
-            state.apply(at, event);
         }
         if let Err(source) = self.file.write_all(text.as_bytes()) {
-            // A full disk writes half a line: take it back, so that nobody has to cut it later.
-            let _cut_later_if_this_fails = self.file.set_len(self.length);
+            // A full disk writes half a line: cut it, so that no later writer has to.
+            let _cut_later_if_this_fails = self.file.set_len(self.known.text.len() as u64);
             return Err(LedgerError::Io { path: self.dir.join(LEDGER), source });
         }
-        self.length += text.len() as u64;
-        (self.head, self.state) = (head, state);
+        for event in events {
+            self.known.apply(at, event);
+        }
+        self.known.text.extend_from_slice(text.as_bytes());
+        self.known.head = head;
         Ok(())
     }
 
@@ -121,57 +272,39 @@ impl<'lock> Ledger<'lock> {
         let _best_effort = self.file.sync_data();
     }
 
-    /// Leaves the state beside the ledger for the next reader. Losing it costs time only.
-    pub(crate) fn save_snapshot(&self) {
-        let snapshot = Snapshot {
-            v: SNAPSHOT_VERSION,
-            length: self.length,
-            head: self.head.clone(),
-            state: self.state.clone(),
-        };
-        files::sweep_temporary(&self.dir);
-        if let Ok(text) = serde_json::to_vec(&snapshot) {
-            let _only_a_cache = files::replace(&self.dir.join(SNAPSHOT), &text);
-        }
-    }
-
     /// Cuts a torn end; puts a damaged ledger aside and goes on from what could be read.
-    fn mend(&self, text: &[u8], damage: Option<Damage>) -> io::Result<Option<String>> {
+    fn repair(&self, text: &[u8], damage: Option<Damage>) -> io::Result<Option<String>> {
         let Some(damage) = damage else { return Ok(None) };
+        let length = self.known.text.len();
         if damage.what == Wrong::Torn {
-            self.file.set_len(self.length)?;
-            return Ok(Some(format!(
-                "a torn last line of {} bytes was cut",
-                text.len() as u64 - self.length
-            )));
+            self.file.set_len(length as u64)?;
+            return Ok(Some(format!("a torn last line of {} bytes was cut", text.len() - length)));
         }
-        let aside = (1..)
-            .map(|number| self.dir.join(format!("{LEDGER}.damaged-{number}")))
-            .find(|path| !path.exists());
-        let aside = aside.expect("the numbers do not run out");
-        files::replace(&aside, text)?;
-        self.file.set_len(self.length)?;
-        let name = aside.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = put_aside(self.dir, text)?;
+        self.file.set_len(length as u64)?;
         Ok(Some(format!("line {}: {}; the whole was kept as {name}", damage.line, damage.what)))
     }
 }
 
-fn snapshot(dir: &Path) -> Option<Snapshot> {
-    let text = files::read_if_there(&dir.join(SNAPSHOT)).ok()??;
-    // Read as text, as the ledger is: what reads the parts of both is then there once.
-    let text = std::str::from_utf8(&text).ok()?;
-    serde_json::from_str(text).ok().filter(|snapshot: &Snapshot| snapshot.v == SNAPSHOT_VERSION)
+/// Keeps a ledger that is not used any more, under a name of its own.
+fn put_aside(dir: &Path, text: &[u8]) -> io::Result<String> {
+    let free = |path: &PathBuf| !path.exists();
+    let aside = (1..).map(|number| dir.join(format!("{LEDGER}.damaged-{number}"))).find(free);
+    let aside = aside.expect("the numbers do not run out");
+    files::replace(&aside, text)?;
+    Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
 /// What can be read of a ledger: everything up to the first thing that is wrong.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Reading {
-    pub(crate) lines: Vec<Line>,
+    /// The bytes that were read.
+    text: Vec<u8>,
     pub(crate) state: State,
-    pub(crate) head: Head,
-    /// Bytes that were read.
-    pub(crate) length: u64,
-    pub(crate) damage: Option<Damage>,
+    head: Head,
+    /// The processes that have begun to run gates since their last verdict, and whether they have run one.
+    runs: BTreeMap<i32, bool>,
+    running: i32,
 }
 
 #[derive(Debug)]
@@ -187,67 +320,92 @@ pub(crate) enum Wrong {
     Torn,
     #[error(transparent)]
     Line(LineError),
+    #[error("it says verified, but the process that says so ran no gate before it")]
+    Unfounded,
+    #[error("another process wrote it, and may not: {0}")]
+    Foreign(String),
 }
 
 impl Reading {
-    fn of(text: &[u8]) -> Self {
-        let mut reading = Self {
-            lines: Vec::new(),
-            state: State::default(),
-            head: Head::origin(),
-            length: 0,
-            damage: None,
-        };
-        reading.go_on(text);
-        reading
+    fn read_on(&mut self, text: &[u8], others: Others) -> Option<Damage> {
+        self.read_lines(text, others, |_| ())
     }
 
-    /// What a snapshot knows, and what was written since.
-    fn after(snapshot: Snapshot, mut file: &File, length: u64) -> io::Result<Self> {
-        let Snapshot { state, head, length: known, .. } = snapshot;
-        let mut reading = Self { lines: Vec::new(), state, head, length: known, damage: None };
-        if known < length {
-            let mut text = Vec::new();
-            file.seek(SeekFrom::Start(known))?;
-            file.read_to_end(&mut text)?;
-            reading.go_on(&text);
-        }
-        Ok(reading)
-    }
-
-    fn go_on(&mut self, text: &[u8]) {
+    fn read_lines(&mut self, text: &[u8], others: Others, mut on: impl FnMut(Line)) -> Option<Damage> {
         for bytes in text.split_inclusive(|byte| *byte == b'\n') {
-            match self.next_line(bytes) {
-                Ok(line) => self.take(line, bytes.len()),
-                Err(what) => {
-                    self.damage = Some(Damage { line: self.head.seq + 1, what });
-                    break;
+            match self.next_line(bytes, others) {
+                Ok(line) => {
+                    self.apply(line.at, &line.event);
+                    self.head = Head { seq: line.seq, hash: line.hash.clone() };
+                    self.text.extend_from_slice(bytes);
+                    on(line);
                 }
+                Err(what) => return Some(Damage { line: self.head.seq + 1, what }),
             }
         }
+        None
     }
 
-    fn next_line(&self, bytes: &[u8]) -> Result<Line, Wrong> {
+    fn next_line(&self, bytes: &[u8], others: Others) -> Result<Line, Wrong> {
         if !bytes.ends_with(b"\n") {
             return Err(Wrong::Torn);
         }
         let text = std::str::from_utf8(bytes)
             .map_err(|error| Wrong::Line(LineError::NotALine(error.to_string())))?;
-        ledger_line::read(&self.head, text).map_err(Wrong::Line)
+        let line = ledger_line::read(&self.head, text).map_err(Wrong::Line)?;
+        if !others.may_write(&line.event) {
+            return Err(Wrong::Foreign(line.event.name()));
+        }
+        if self.is_unfounded(&line.event) {
+            return Err(Wrong::Unfounded);
+        }
+        Ok(line)
     }
 
-    fn take(&mut self, line: Line, bytes: usize) {
-        self.state.apply(line.at, &line.event);
-        self.head = Head { seq: line.seq, hash: line.hash.clone() };
-        self.length += bytes as u64;
-        self.lines.push(line);
+    /// A plain look may be answered by receipts; nobody is allowed to stop by it.
+    fn is_unfounded(&self, event: &Event) -> bool {
+        let Event::Judged(judgement) = event else { return false };
+        let ran_gates = judgement.process.and_then(|process| self.runs.get(&process)) == Some(&true);
+        judgement.verdict == Verdict::Verified && !ran_gates && self.state.subject != Some(Subject::Plain)
+    }
+
+    fn apply(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::RunStarted { pid, .. } => {
+                self.running = *pid;
+                self.runs.insert(*pid, false);
+            }
+            // One set of gates runs at a time in one repo.
+            Event::GateRan { .. } => {
+                self.runs.insert(self.running, true);
+            }
+            Event::Judged(judgement) => {
+                judgement.process.map(|process| self.runs.remove(&process));
+            }
+            _ => {}
+        }
+        self.state.apply(at, event);
     }
 }
 
-/// Reads a whole ledger without changing anything; for people and checks.
-pub(crate) fn read(dir: &Path) -> io::Result<Reading> {
-    let text = files::read_if_there(&dir.join(LEDGER))?.unwrap_or_default();
-    Ok(Reading::of(&text))
+/// A whole ledger, for people and checks.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) state: State,
+    pub(crate) damage: Option<Damage>,
+}
+
+/// Reads a whole ledger without changing anything.
+pub(crate) fn read(dir: &Path) -> io::Result<Whole> {
+    let mut lines = Vec::new();
+    let mut reading = Reading::default();
+    let damage = reading.read_lines(&read_text(dir)?, Others::Write, |line| lines.push(line));
+    Ok(Whole { lines, state: reading.state, damage })
+}
+
+fn read_text(dir: &Path) -> io::Result<Vec<u8>> {
+    Ok(files::read_if_there(&dir.join(LEDGER))?.unwrap_or_default())
 }
 
 /// How many bytes it has: another number means that there is more to read.
@@ -259,18 +417,20 @@ pub(crate) fn size(dir: &Path) -> io::Result<u64> {
     }
 }
 
-/// The state of a loop without changing anything: what the snapshot knows, and what was written since.
+/// Whether these bytes stand anywhere in it: most ledgers are told apart without being understood.
+pub(crate) fn mentions(dir: &Path, bytes: &[u8]) -> bool {
+    /// No ledger of a session comes near this.
+    const LONGEST: u64 = 8 << 20;
+    let mut text = Vec::new();
+    let read = File::open(dir.join(LEDGER)).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+    read.is_ok() && text.windows(bytes.len().max(1)).any(|window| window == bytes)
+}
+
+/// The state of a loop without changing anything.
 pub(crate) fn state(dir: &Path) -> io::Result<State> {
-    let file = match File::open(dir.join(LEDGER)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::default()),
-        Err(error) => return Err(error),
-    };
-    let length = file.metadata()?.len();
-    match snapshot(dir).filter(|snapshot| snapshot.length <= length) {
-        Some(snapshot) => Ok(Reading::after(snapshot, &file, length)?.state),
-        None => Ok(read(dir)?.state),
-    }
+    let mut reading = Reading::default();
+    let _as_far_as_it_can_be_read = reading.read_on(&read_text(dir)?, Others::Write);
+    Ok(reading.state)
 }
 
 /// One line at a known place; its own hash is checked.

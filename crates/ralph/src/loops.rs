@@ -14,7 +14,7 @@ use ralph_core::state::{State, Status};
 use crate::definition::Settings;
 use crate::files::{self, Lock};
 use crate::home::{Home, RepoHome};
-use crate::ledger::{self, Ledger};
+use crate::ledger::{self, Loop};
 use crate::loop_file::{OnDisk, Seen};
 use crate::repo::Repo;
 use crate::sessions::{self, Binding};
@@ -43,18 +43,37 @@ impl SessionLoop {
         Ok(Self::bound_to(home, session)?.filter(Self::is_open))
     }
 
-    /// The same for whoever holds no lock. Who ended the loop may have been killed before everything beside the ledger said
-    /// so: now it does.
+    /// The same for whoever holds no lock, with a loop that is over: it ended outside of this session's stops, or who ended
+    /// it was killed before everything beside the ledger said so. Now it does.
     pub(crate) fn of_stopping_settled(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
-        match Self::bound_to(home, session)? {
-            Some(mut over) if !over.is_open() => {
-                files::sweep_temporary(&over.dir());
-                over.report_its_end(home, Status::Running);
-                over.settle(home)?;
-                Ok(None)
-            }
-            found => Ok(found),
+        let mut found = Self::bound_to(home, session)?;
+        if let Some(over) = found.as_mut().filter(|found| !found.is_open()) {
+            files::sweep_temporary(&over.dir());
+            over.report_its_end(home, Status::Running);
+            over.settle(home)?;
         }
+        Ok(found)
+    }
+
+    /// The open loop of a session whose way to it is gone, among those of a repo that were last active.
+    pub(crate) fn search(home: &Home, repo: &Repo, session: &SessionId) -> io::Result<Option<Self>> {
+        const MOST_LOOKED_AT: usize = 20;
+        let repo_home = home.repo(&repo.id());
+        for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
+            if !ledger::mentions(&repo_home.loop_dir(&id), session.as_str().as_bytes()) {
+                continue;
+            }
+            let found = Self::read(home, repo.clone(), id)?;
+            if let Some(found) = found.filter(|found| found.is_open() && found.is_carried_by(session)) {
+                sessions::bind(home, session, &found.binding())?;
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_carried_by(&self, session: &SessionId) -> bool {
+        self.state.session.as_ref() == Some(session)
     }
 
     /// The loop that a session is led to, over or not.
@@ -62,7 +81,7 @@ impl SessionLoop {
         let Some(Binding { root, id }) = sessions::binding(home, session)? else { return Ok(None) };
         // Not by what lies there now: whoever moves the folder away does not lose the loop with it.
         let found = Self::read(home, Repo::known(&root), id)?;
-        Ok(found.filter(|found| found.state.session.as_ref() == Some(session)))
+        Ok(found.filter(|found| found.is_carried_by(session) || !found.is_open()))
     }
 
     /// The session loop of that id in a repo.
@@ -112,18 +131,21 @@ impl SessionLoop {
         let was = self.state.status;
         let lock = self.lock()?;
         let now = clock::now();
-        let mut ledger = self.ledger(&lock)?;
+        let handle = self.handle();
+        let mut ledger = handle.open_with(&lock, now)?;
         let events = happen(ledger.state(), happening);
         if !events.is_empty() {
             self.bind_ahead(home, &events)?;
-            ledger.append(now, &events).map_err(io::Error::other)?;
-            ledger.save_snapshot();
+            ledger.append(now, &events)?;
         }
         self.state = ledger.state().clone();
         drop(ledger);
         let _only_shown = self.show();
         drop(lock);
-        self.keep_binding(home, before.as_ref())?;
+        // A loop that ends here, outside of a stop, is told at the next one: the session is still led to it.
+        if self.is_open() {
+            self.keep_binding(home, before.as_ref())?;
+        }
         self.report_its_end(home, was);
         Ok(!events.is_empty())
     }
@@ -143,7 +165,7 @@ impl SessionLoop {
         Ok(None)
     }
 
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.state.status, Status::Running | Status::Paused)
     }
 
@@ -154,10 +176,10 @@ impl SessionLoop {
         let mut begun = Self { repo: repo.clone(), repo_home, id, state: State::default(), report: None };
         let lock = begun.lock()?;
         begun.must_be_the_only_one(home, events)?;
-        let mut ledger = begun.ledger(&lock)?;
+        let handle = begun.handle();
+        let mut ledger = handle.open_with(&lock, clock::now())?;
         begun.bind_ahead(home, events)?;
-        ledger.append(clock::now(), events).map_err(io::Error::other)?;
-        ledger.save_snapshot();
+        ledger.append(clock::now(), events)?;
         begun.state = ledger.state().clone();
         drop(ledger);
         let _only_shown = begun.show();
@@ -182,7 +204,7 @@ impl SessionLoop {
     /// The ledger wins over a file that somebody edited, and the disagreement is remembered.
     pub(crate) fn note_edited_file(&self, found: String) -> io::Result<()> {
         let what = ExportOddity::Disagrees { ledger: self.state.attempts, found };
-        append(&self.repo_home, &self.dir(), |_| vec![Event::ExportNoted { what }]).map(drop)
+        Ok(self.handle().append(&[Event::ExportNoted { what }]).map(drop)?)
     }
 
     /// Looks again after somebody else wrote to the ledger, and lets everything beside it say the same.
@@ -284,36 +306,9 @@ impl SessionLoop {
         self.repo_home.lock_state()
     }
 
-    fn ledger<'lock>(&self, lock: &'lock Lock) -> io::Result<Ledger<'lock>> {
-        Ledger::open(&self.dir(), lock, clock::now()).map_err(io::Error::other)
+    fn handle(&self) -> Loop {
+        Loop::new(&self.repo_home, &self.id)
     }
-}
-
-/// Writes what follows from the state of a ledger; the state afterwards, and whether anything was written.
-pub(crate) fn append(
-    repo_home: &RepoHome,
-    dir: &std::path::Path,
-    follows: impl FnOnce(&State) -> Vec<Event>,
-) -> io::Result<(State, bool)> {
-    repo_home.create()?;
-    let lock = repo_home.lock_state()?;
-    let now = clock::now();
-    let mut ledger = Ledger::open(dir, &lock, now).map_err(io::Error::other)?;
-    let events = follows(ledger.state());
-    if !events.is_empty() {
-        ledger.append(now, &events).map_err(io::Error::other)?;
-        ledger.save_snapshot();
-    }
-    Ok((ledger.state().clone(), !events.is_empty()))
-}
-
-/// Writes events that more will follow soon, and the snapshot with those.
-pub(crate) fn note(repo_home: &RepoHome, dir: &std::path::Path, events: &[Event]) -> io::Result<State> {
-    let lock = repo_home.lock_state()?;
-    let now = clock::now();
-    let mut ledger = Ledger::open(dir, &lock, now).map_err(io::Error::other)?;
-    ledger.append(now, events).map_err(io::Error::other)?;
-    Ok(ledger.state().clone())
 }
 
 /// The session that calls us, with the process of its client.

@@ -27,6 +27,7 @@ mod proc;
 mod receipts;
 mod repo;
 mod reports;
+mod rewritten_files;
 mod session_notices;
 mod sessions;
 mod short_command;

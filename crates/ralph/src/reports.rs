@@ -25,7 +25,7 @@ use crate::git::Git;
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
 use crate::tree::OwnFile;
-use crate::trust::Trust;
+use crate::trust::{Acceptances, Trust};
 use crate::{clock, env, ledger};
 
 /// In the repo, from its root.
@@ -53,7 +53,7 @@ pub(crate) fn setting(home: &Home, repo: &Repo, settings: &Settings) -> Reports 
     }
     let accepted = || {
         let trust = Trust::load(home).ok()?;
-        match Found::look(home, repo, trust.accepted(repo), false, &settings.defaults()).ok()? {
+        match Found::look(home, repo, &Acceptances::all(trust.accepted(repo)), false, &settings.defaults()).ok()? {
             Found::InForce(in_force) => in_force.config.reports,
             Found::Nothing | Found::Untrusted(_) | Found::Revoked => None,
         }

@@ -7,7 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::id::{LoopId, SessionId};
+use jiff::Timestamp;
+use ralph_core::id::{Digest, LoopId, SessionId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,28 @@ pub(crate) fn unwatch(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "watched"))
 }
 
+/// What a session found when it began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionBeginning {
+    pub(crate) at: Timestamp,
+    /// The definitions that were accepted for its repo.
+    pub(crate) accepted: Vec<Digest>,
+}
+
+pub(crate) fn beginning(home: &Home, session: &SessionId) -> io::Result<Option<SessionBeginning>> {
+    read(&home.session_file(session, "began"))
+}
+
+/// A session that comes back keeps what it began with.
+pub(crate) fn remember_beginning(
+    home: &Home,
+    session: &SessionId,
+    beginning: &SessionBeginning,
+) -> io::Result<()> {
+    let path = home.session_file(session, "began");
+    if path.exists() { Ok(()) } else { write(&path, beginning) }
+}
+
 /// The commit that a session found, so that what it commits itself is looked at, too.
 pub(crate) fn commit_at_start(home: &Home, session: &SessionId) -> Option<String> {
     read(&home.session_file(session, "commit")).ok().flatten()
@@ -91,6 +114,10 @@ pub(crate) fn remember_commit(home: &Home, session: &SessionId, commit: &str) ->
 
 pub(crate) fn forget_commit(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "commit"))
+}
+
+pub(crate) fn forget_beginning(home: &Home, session: &SessionId) -> io::Result<()> {
+    remove(&home.session_file(session, "began"))
 }
 
 /// Remembers that the client's settings have our entries, so that the plugin's own are silent in this session.

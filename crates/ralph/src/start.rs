@@ -20,7 +20,7 @@ use crate::driver::driven;
 use crate::home::Home;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
-use crate::{clock, env, files, openspec};
+use crate::{clock, env, files, openspec, rewritten_files};
 
 /// What a start came to.
 pub(crate) enum Begun {
@@ -128,6 +128,7 @@ impl Start<'_> {
             goal: Some(goal.clone()),
             prompt: None,
             drive: None,
+            rewritten: rewritten_files::before(&self.home.repo(&self.repo.id()), clock::now()),
         };
         let bound = self.session.map(|session| {
             let carrier = loops::carrier(session);

@@ -36,6 +36,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use globset::GlobSet;
@@ -45,6 +46,7 @@ pub(crate) use self::file_stamp::{Moment, Stamp};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
 use self::stat_cache::StatCache;
+use self::walk::FolderSeen;
 
 /// A SHA-256 value.
 type Digest = [u8; 32];
@@ -64,10 +66,42 @@ pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// Reads a work tree. See the module for what counts.
 pub(crate) struct TreeReader<'a> {
     root: &'a Path,
-    cache: Option<PathBuf>,
+    cache: Cache<'a>,
     own: Vec<Box<dyn Fn() -> Vec<OwnFile> + Sync + 'a>>,
     pinned: Option<&'a IgnoreRules>,
     settled_after: Duration,
+}
+
+/// Where content hashes are remembered by what `lstat` says.
+enum Cache<'a> {
+    Nowhere,
+    /// For whoever only looks: anybody can write there.
+    File(PathBuf),
+    /// What this process has read itself.
+    Memory(&'a TreeMemory),
+}
+
+/// What one process has read of a tree, for its next read. Nobody else can write here.
+#[derive(Debug, Default)]
+pub(crate) struct TreeMemory(Mutex<Vec<u8>>);
+
+impl Cache<'_> {
+    fn stored(&self) -> Vec<u8> {
+        match self {
+            Self::Nowhere => Vec::new(),
+            Self::File(file) => fs::read(file).unwrap_or_default(),
+            Self::Memory(memory) => memory.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// That it could not be written costs time at the next read, and nothing else.
+    fn store(&self, bytes: Vec<u8>) {
+        match self {
+            Self::Nowhere => {}
+            Self::File(file) => drop(stat_cache::replace(file, &bytes)),
+            Self::Memory(memory) => *memory.0.lock().unwrap_or_else(PoisonError::into_inner) = bytes,
+        }
+    }
 }
 
 /// A file ralph wrote into the tree: left out for as long as its content is what ralph wrote.
@@ -82,13 +116,20 @@ impl<'a> TreeReader<'a> {
     /// A reader of the tree at `root`, which must be canonical: links are not followed below it, nor resolved
     /// above it.
     pub(crate) fn new(root: &'a Path) -> Self {
-        Self { root, cache: None, own: Vec::new(), pinned: None, settled_after: SETTLED_AFTER }
+        Self { root, cache: Cache::Nowhere, own: Vec::new(), pinned: None, settled_after: SETTLED_AFTER }
     }
 
     /// Remembers content hashes in `file`, outside the tree and in a folder that exists.
     #[must_use]
     pub(crate) fn cache(mut self, file: impl Into<PathBuf>) -> Self {
-        self.cache = Some(file.into());
+        self.cache = Cache::File(file.into());
+        self
+    }
+
+    /// Remembers contents in this process and reads no cache of another one: for whoever decides.
+    #[must_use]
+    pub(crate) fn remembering(mut self, memory: &'a TreeMemory) -> Self {
+        self.cache = Cache::Memory(memory);
         self
     }
 
@@ -124,7 +165,7 @@ impl<'a> TreeReader<'a> {
     pub(crate) fn read(&self) -> io::Result<Tree> {
         // Taken before the first look, so that whatever changes from here on counts as too recent to remember.
         let started = Moment::now();
-        let stored = self.cache.as_ref().and_then(|file| fs::read(file).ok()).unwrap_or_default();
+        let stored = self.cache.stored();
         let cache = StatCache::of(&stored, self.root);
 
         let repo = git::Repo::around(self.root);
@@ -139,13 +180,16 @@ impl<'a> TreeReader<'a> {
         let mut found = walked.found;
         content::read_unknown(self.root, &mut found)?;
 
-        if let Some(file) = &self.cache {
-            let settled = |stamp: &Stamp| stamp.is_settled(started, self.settled_after);
-            cache.renew(file, self.root, &listing, &found, settled);
+        let settled = |stamp: &Stamp| stamp.is_settled(started, self.settled_after);
+        if !matches!(self.cache, Cache::Nowhere)
+            && let Some(bytes) = cache.renewed(self.root, &listing, &found, settled)
+        {
+            self.cache.store(bytes);
         }
         let (entries, own) = self.entries(found);
         let mut tree = Tree::new(entries, walked.rules, git);
         tree.own = own;
+        tree.folders = walked.folders;
         tree.git_sees_more = walked.git_sees_more;
         tree.settled = (started, self.settled_after);
         tree.unbound = tree.what_is_not_bound(self.root);
@@ -175,6 +219,8 @@ pub(crate) struct Tree {
     entries: Vec<Entry>,
     /// Does not count.
     own: Vec<Entry>,
+    /// Sorted by path.
+    folders: Vec<FolderSeen>,
     hash: String,
     rules: IgnoreRules,
     git: GitUse,
@@ -203,7 +249,8 @@ impl Tree {
     fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
         let hash = hash_of(&entries);
         let settled = (Moment::since_epoch(Duration::ZERO), SETTLED_AFTER);
-        Self { entries, own: Vec::new(), hash, rules, git, git_sees_more: false, settled, unbound: None }
+        let (own, folders) = (Vec::new(), Vec::new());
+        Self { entries, own, folders, hash, rules, git, git_sees_more: false, settled, unbound: None }
     }
 
     /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
@@ -259,6 +306,35 @@ impl Tree {
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<Change> {
         let changes = differences(&before.entries, &self.entries);
         changes.into_iter().map(|(entry, kind)| entry.change(kind)).collect()
+    }
+
+    /// What was replaced or written to since `before` was read and has the same content now, sorted by path. A folder that
+    /// was moved away and back again is among them; one in which something came and went is not, since tools do that.
+    pub(crate) fn moved_since(&self, before: &Self) -> Vec<String> {
+        let name = |path: &[u8]| String::from_utf8_lossy(if path.is_empty() { b"." } else { path }).into_owned();
+        let was = |path: &[u8]| {
+            let at = before.entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok()?;
+            Some(&before.entries[at])
+        };
+        let is_moved = |now: &&Entry| {
+            was(&now.path).is_some_and(|was| match (was.stamp, now.stamp) {
+                (Some(was_stamp), Some(stamp)) => was.fact == now.fact && stamp.is_another_file(&was_stamp),
+                _ => false,
+            })
+        };
+        let files = self.entries.iter().filter(is_moved).map(|entry| name(&entry.path));
+        let folder_was = |path: &[u8]| {
+            let at = before.folders.binary_search_by(|folder| (*folder.path).cmp(path)).ok()?;
+            before.folders[at].stamp
+        };
+        let is_moved_folder = |now: &&FolderSeen| match (folder_was(&now.path), now.stamp) {
+            (Some(was), Some(stamp)) => stamp.is_moved_folder(&was),
+            _ => false,
+        };
+        let folders = self.folders.iter().filter(is_moved_folder).map(|folder| name(&folder.path));
+        let mut moved: Vec<String> = files.chain(folders).collect();
+        moved.sort();
+        moved
     }
 
     /// The paths at which git may find something else than it did in `before`; none where that cannot be told, since git
@@ -338,6 +414,8 @@ impl Tree {
 struct Entry {
     path: Box<[u8]>,
     fact: Fact,
+    /// What `lstat` said; no part of the manifest.
+    stamp: Option<Stamp>,
 }
 
 /// What the manifest says about a path.
@@ -378,7 +456,10 @@ enum Seen {
         content: Content,
     },
     /// Whatever has no content to read.
-    Other(Fact),
+    Other {
+        fact: Fact,
+        stamp: Option<Stamp>,
+    },
     Vanished,
 }
 
@@ -434,14 +515,14 @@ impl Fact {
 
 impl Found {
     fn into_entry(self) -> Option<Entry> {
-        let fact = match self.seen {
+        let (fact, stamp) = match self.seen {
             Seen::File { stamp, content: Content::Remembered(digest) | Content::Read(digest) } => {
-                Fact::file(&stamp, digest)
+                (Fact::file(&stamp, digest), Some(stamp))
             }
-            Seen::Other(fact) => fact,
+            Seen::Other { fact, stamp } => (fact, stamp),
             Seen::File { content: Content::Unread, .. } | Seen::Vanished => return None,
         };
-        Some(Entry { path: self.path, fact })
+        Some(Entry { path: self.path, fact, stamp })
     }
 }
 

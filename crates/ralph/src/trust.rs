@@ -84,6 +84,39 @@ impl std::fmt::Display for AcceptedBy {
     }
 }
 
+/// What was accepted when a loop or session began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Beginning<'a> {
+    /// Nothing is known of it: what is accepted now counts.
+    Unknown,
+    /// A loop is judged by the definition that it began with.
+    Loop(Option<&'a Digest>),
+    /// A session is judged by what it found when it began.
+    Session(&'a [Digest]),
+}
+
+impl<'a> Beginning<'a> {
+    /// Of a loop that may or may not run.
+    pub(crate) fn of_loop(state: Option<&'a State>) -> Self {
+        state.map_or(Self::Unknown, |state| Self::Loop(state.definition.as_ref()))
+    }
+}
+
+/// The acceptances of a repo as a stop sees them, the newest last.
+#[derive(Debug, Default)]
+pub(crate) struct Acceptances {
+    pub(crate) counting: Vec<Acceptance>,
+    /// Given since the loop or session began.
+    pub(crate) since: Vec<Acceptance>,
+}
+
+impl Acceptances {
+    /// Where nobody is judged, all of them count.
+    pub(crate) fn all(accepted: &[Acceptance]) -> Self {
+        Self { counting: accepted.to_vec(), since: Vec::new() }
+    }
+}
+
 /// `trust.json` as bytes.
 pub(crate) struct TrustText {
     path: PathBuf,
@@ -138,28 +171,26 @@ impl Trust {
         self.repos.get(&repo.trust_key).or_else(|| self.repos.values().find(|known| known.root == repo.root))
     }
 
-    /// Which acceptances count for a stop. One made in a shell of this very session does not. And whoever is being held is
-    /// judged by the definition it was first held by, unless a person at a terminal accepts another meanwhile.
+    /// Which acceptances count for a stop. One made in a shell of this very session does not. One that was given after the
+    /// loop or session began verifies nothing, whoever gave it: anybody can write to `trust.json`.
     pub(crate) fn that_counts(
         &self,
         repo: &Repo,
         session: Option<&SessionId>,
-        held: Option<&State>,
-    ) -> Vec<Acceptance> {
+        beginning: Beginning<'_>,
+    ) -> Acceptances {
         let by_itself = |acceptance: &Acceptance| match &acceptance.by {
             // A shell that does not say whose it is may be this one's.
             AcceptedBy::AgentsShell { session: whose, .. } => whose.is_none() || whose.as_ref() == session,
             AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
         };
-        let counts = |acceptance: &&Acceptance| match held {
-            None => !by_itself(acceptance),
-            Some(held) if held.definition.as_ref() == Some(&acceptance.sha256) => true,
-            Some(held) => {
-                let since = held.started_at.is_some_and(|started_at| acceptance.at > started_at);
-                since && acceptance.by == AcceptedBy::PersonAtATerminal
-            }
+        let was_there = |acceptance: &Acceptance| match beginning {
+            Beginning::Unknown => !by_itself(acceptance),
+            Beginning::Loop(definition) => definition == Some(&acceptance.sha256),
+            Beginning::Session(accepted) => accepted.contains(&acceptance.sha256) && !by_itself(acceptance),
         };
-        self.accepted(repo).iter().filter(counts).cloned().collect()
+        let (counting, later): (Vec<_>, Vec<_>) = self.accepted(repo).iter().cloned().partition(was_there);
+        Acceptances { counting, since: later.into_iter().filter(|later| !by_itself(later)).collect() }
     }
 
     /// Everything accepted for a repo, the newest last.

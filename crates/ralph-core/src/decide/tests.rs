@@ -11,7 +11,6 @@ use crate::gate::receipt::{Receipt, Witnessed};
 use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::id::{AgentId, SessionId};
 use crate::layout::Layout;
-use crate::ledger::event::Subject;
 use crate::preset;
 use crate::state_file::Exported;
 
@@ -75,6 +74,7 @@ fn gates_seen(outcome: Outcome, receipts: Vec<Receipt>) -> Evidence {
         environment: environment(),
         tree: tree("now"),
         unsettled: Vec::new(),
+        moved: Vec::new(),
     })
 }
 
@@ -82,8 +82,14 @@ pub(super) fn passing() -> Evidence {
     gates_seen(Outcome::Passed, vec![receipt_on("now")])
 }
 
+/// On another tree than [`passing`]: what passes on a tree that failed proves nothing.
 pub(super) fn failing() -> Evidence {
-    gates_seen(Outcome::Failed { code: 1 }, Vec::new())
+    failing_on("broken")
+}
+
+fn failing_on(name: &str) -> Evidence {
+    let Evidence::Gates(seen) = gates_seen(Outcome::Failed { code: 1 }, Vec::new()) else { unreachable!("gates") };
+    Evidence::Gates(GatesSeen { tree: tree(name), ..seen })
 }
 
 /// A failure with another text.
@@ -99,6 +105,10 @@ fn trouble() -> Evidence {
 
 pub(super) fn facts(evidence: Evidence) -> Facts {
     Facts {
+        process: 42,
+        rewritten: Vec::new(),
+        failed_elsewhere: Vec::new(),
+        is_second_look: false,
         arrived: at(0),
         now: at(0),
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a1") },
@@ -641,4 +651,64 @@ proptest! {
             prop_assert_eq!(serde_json::from_str::<Event>(&text).expect("our own words"), event);
         }
     }
+}
+
+/// The same evidence once more, as the engine gathers it when it is asked to.
+fn second_look(evidence: Evidence) -> Facts {
+    Facts { is_second_look: true, ..facts(evidence) }
+}
+
+#[test]
+fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
+    for (preset, verdict) in
+        [(&preset::CHECK, Verdict::Released), (&preset::SESSION, Verdict::Paused), (&preset::DRIVE, Verdict::Failed)]
+    {
+        let with = |facts: Facts| Facts {
+            preset,
+            limits: Limits::new(preset, crate::layout::Clocks { stale_after: None, clock: None }),
+            ..facts
+        };
+        let mut check = Loop::default();
+        assert!(is_hold(&check.stop(&with(facts(failing_on("now"))))));
+        assert_eq!(check.stop(&with(facts(passing()))), Decision::Gather);
+        let reason = Reason::PassedAfterFailing;
+        let allowed = Decision::LetGo { verdict, attempt: 1, reason, limit: None };
+        assert_eq!(check.stop(&with(second_look(passing()))), allowed, "no attempt is used");
+        // Red the second time: it fails as ever.
+        let mut check = Loop::default();
+        assert!(is_hold(&check.stop(&with(facts(failing_on("now"))))));
+        assert!(is_hold(&check.stop(&with(second_look(failing_on("now"))))));
+    }
+    // Another loop of the session saw it fail.
+    let elsewhere = Facts { failed_elsewhere: vec![tree("now")], ..facts(passing()) };
+    assert_eq!(Loop::default().stop(&elsewhere), Decision::Gather);
+    // A user who only wants to know is told what the gates say now.
+    let plain = |evidence| Facts { subject: Subject::Plain, ..facts(evidence) };
+    let mut look = Loop::default();
+    look.stop(&plain(failing_on("now")));
+    assert_eq!(super::tests::verdict(&look.stop(&plain(passing()))), Some(Verdict::Verified));
+}
+
+#[test]
+fn files_that_moved_while_the_gates_ran_verify_nothing() {
+    let Evidence::Gates(mut seen) = passing() else { unreachable!("gates") };
+    seen.moved = vec!["test.sh".into()];
+    let decision = Loop::default().stop(&facts(Evidence::Gates(seen)));
+    let reason = Reason::FilesMoved { files: vec!["test.sh".into()] };
+    assert_eq!(decision, Decision::LetGo { verdict: Verdict::Released, attempt: 0, reason, limit: None });
+}
+
+#[test]
+fn gates_accepted_since_the_beginning_need_a_person_at_best() {
+    let since = |evidence| Facts { standing: Standing::AcceptedSince, ..facts(evidence) };
+    let mut check = Loop::default();
+    assert!(is_hold(&check.stop(&since(failing()))));
+    assert_eq!(super::tests::verdict(&check.stop(&since(passing()))), Some(Verdict::NeedsHuman));
+}
+
+#[test]
+fn gates_that_do_not_fit_the_deadline_allow_the_stop_without_an_attempt() {
+    let decision = Loop::default().stop(&facts(gates_seen(Outcome::DidNotFit, Vec::new())));
+    let reason = Reason::GatesDidNotFit { gates: vec![GateName::new("test")] };
+    assert_eq!(decision, Decision::LetGo { verdict: Verdict::Released, attempt: 0, reason, limit: None });
 }

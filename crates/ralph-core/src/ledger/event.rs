@@ -84,6 +84,9 @@ pub enum Event {
         /// How the driver is to go about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drive: Option<Wishes>,
+        /// Files that the user's own runs of the gates rewrote with equal content: compared by content only.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rewritten: Vec<String>,
     },
     /// A session carries the loop on.
     Bound {
@@ -199,6 +202,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         entries: Vec<String>,
     },
+    /// The user asked a guarded session for something. What it found then is compared at its stop.
+    PromptSeen {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        tree: TreeHash,
+        /// The definitions that were accepted at that moment: later acceptances verify nothing in this session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        accepted: Vec<Digest>,
+    },
+    /// A tool ran in a guarded session that may have written files.
+    Wrote {
+        tool: String,
+    },
     /// Gates were run without judging anybody: some of them, or to see whether they work.
     Looked {
         gates: Vec<GateName>,
@@ -207,6 +223,14 @@ pub enum Event {
     LedgerMended {
         what: String,
     },
+}
+
+impl Event {
+    /// Its name as it is stored.
+    pub fn name(&self) -> String {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        value["event"].as_str().unwrap_or_default().to_owned()
+    }
 }
 
 /// One judged attempt to stop.
@@ -231,6 +255,9 @@ pub struct Judgement {
     /// The agent promised, and it was not so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub false_promise: bool,
+    /// The process that made this judgement. One that says *verified* must have run the gates itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<i32>,
 }
 
 /// One run of the driver's agent.
@@ -296,6 +323,14 @@ pub enum AgentEnd {
     OutOfUsage {
         why: String,
     },
+    /// Its program is not there or cannot be run.
+    CouldNotStart {
+        why: String,
+    },
+    /// The service refused the user's key.
+    LoginRefused {
+        why: String,
+    },
     Interrupted,
 }
 
@@ -340,10 +375,16 @@ pub enum PauseCause {
     Denied {
         rule: String,
     },
-    /// The service does not know the person's key.
+    /// The service refused the user's key twice in a row.
     NotSignedIn {
         why: String,
     },
+    /// The agent's program could not be started.
+    AgentCouldNotStart {
+        why: String,
+    },
+    /// The stop was allowed without proof; the last judgement says why.
+    Unproven,
     /// No gate is accepted here any more: a person took them back.
     NoGates,
     /// What the agent left running could not be ended: nobody can tell what it does to the tree.

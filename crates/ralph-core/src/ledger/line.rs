@@ -36,6 +36,12 @@ impl Head {
     }
 }
 
+impl Default for Head {
+    fn default() -> Self {
+        Self::origin()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     #[error("not a ledger line: {0}")]

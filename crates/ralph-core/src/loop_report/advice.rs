@@ -94,6 +94,12 @@ impl LoopReport {
             PauseCause::NotSignedIn { .. } => {
                 vec![Phrase::new("Sign in with the agent's own client, or give it its key."), go_on()]
             }
+            PauseCause::AgentCouldNotStart { .. } => {
+                vec![Phrase::new("Install the agent's program, or name another with --agent."), go_on()]
+            }
+            PauseCause::Unproven => {
+                vec![Phrase::new("Run the gates yourself: ").code("ralph verify --fresh"), go_on()]
+            }
             PauseCause::StillRunning { .. } => {
                 vec![Phrase::new("End what the agent left running."), go_on()]
             }
@@ -120,6 +126,14 @@ impl LoopReport {
             }
         };
         match (verdict, limit) {
+            (Verdict::Tampered, _) if matches!(reason, Reason::LedgerTampered { .. }) => vec![
+                Phrase::new("Something wrote to ralph's own files while the loop ran; look at what the agent did: ")
+                    .code(format!("ralph log {}", self.id)),
+            ],
+            (Verdict::NeedsHuman, _) => vec![
+                Phrase::new("Look at the gates that are accepted now: ").code("ralph trust --show"),
+                self.again("If they are what you want, start "),
+            ],
             (Verdict::Tampered, _) => vec![
                 Phrase::new("The gate definition is not the accepted one. See what was changed: ")
                     .code("ralph trust --show"),

@@ -217,6 +217,8 @@ pub(super) fn agent_word(ended: &AgentEnd) -> &'static str {
         AgentEnd::TimedOut => "took too long",
         AgentEnd::WentSilent => "went silent",
         AgentEnd::OutOfUsage { .. } => "out of usage",
+        AgentEnd::CouldNotStart { .. } => "could not start",
+        AgentEnd::LoginRefused { .. } => "login refused",
         AgentEnd::Interrupted => "interrupted",
     }
 }
@@ -256,7 +258,13 @@ fn pause_sentence(why: &PauseCause) -> String {
         PauseCause::Limit { .. } => "A limit was reached.".into(),
         PauseCause::Interrupted => "Whoever drove it was told to end.".into(),
         PauseCause::Denied { rule } => super::plain(&format!("The agent may not do what it needs: {rule}")),
-        PauseCause::NotSignedIn { .. } => "The agent's client is not signed in.".into(),
+        PauseCause::NotSignedIn { why } => {
+            super::plain(&format!("The agent's client is not signed in: {why}"))
+        }
+        PauseCause::AgentCouldNotStart { why } => {
+            super::plain(&format!("The agent could not be started: {why}"))
+        }
+        PauseCause::Unproven => "The gates proved nothing.".into(),
         PauseCause::StillRunning { .. } => "What the agent left running could not be ended.".into(),
         PauseCause::NoGates => "No gate is accepted here any more.".into(),
     }

@@ -45,6 +45,7 @@ impl Story {
             goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None }),
             prompt: None,
             drive: driven.then_some(wishes),
+            rewritten: Vec::new(),
         };
         Self { now, events: vec![(now, began)] }
     }
@@ -111,6 +112,7 @@ impl Story {
                 head: None,
                 tool_call: None,
                 false_promise: false,
+                process: Some(42),
             }),
         )
     }

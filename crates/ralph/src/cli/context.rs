@@ -11,7 +11,7 @@ use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::tree::TreeReader;
-use crate::trust::{Acceptance, AcceptedBy, Trust};
+use crate::trust::{Acceptances, AcceptedBy, Beginning, Trust};
 use crate::{env, exit, files};
 
 pub(super) struct Place {
@@ -58,18 +58,18 @@ impl Place {
     }
 
     pub(super) fn found(&self) -> Result<Found, Failure> {
-        self.found_by(self.trust.accepted(&self.repo))
+        self.found_by(&Acceptances::all(self.trust.accepted(&self.repo)))
     }
 
     /// What holds for the session in whose shell we are: what was accepted there does not count for itself.
     pub(super) fn found_for(&self, session: Option<&SessionId>) -> Result<Found, Failure> {
         match session {
-            Some(_) => self.found_by(&self.trust.that_counts(&self.repo, session, None)),
+            Some(_) => self.found_by(&self.trust.that_counts(&self.repo, session, Beginning::Unknown)),
             None => self.found(),
         }
     }
 
-    fn found_by(&self, accepted: &[Acceptance]) -> Result<Found, Failure> {
+    fn found_by(&self, accepted: &Acceptances) -> Result<Found, Failure> {
         let revoked = self.trust.revoked_at(&self.repo).is_some();
         Ok(Found::look(&self.home, &self.repo, accepted, revoked, &self.settings.defaults())?)
     }
@@ -110,6 +110,11 @@ impl Place {
             }
             None => Ok(DrivenLoop::open_in(&self.repo_home)?),
         }
+    }
+
+    /// Whether this shell belongs to an agent, as far as it can be told.
+    pub(super) fn is_agents_shell(&self) -> bool {
+        self.only_for_a_person("").is_err()
     }
 
     /// What only a person may do: an agent does not free itself.

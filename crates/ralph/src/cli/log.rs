@@ -146,6 +146,8 @@ fn sentence(event: &Event) -> String {
             let names = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ");
             format!("looked at {names}, judging nobody")
         }
+        Event::PromptSeen { .. } => "the user's prompt: the session is guarded from here on".into(),
+        Event::Wrote { tool } => format!("`{tool}` ran, which may write"),
         Event::Waited { what, .. } => format!("waiting for {what}"),
         Event::Unbound => "no session is asked for it any more".into(),
         Event::Noted { key, value } => format!("noted `{key}`: {}", noted(value)),

@@ -1,12 +1,14 @@
 //! `ralph loop`: a headless agent, again and again, until the gates pass on the tree it leaves.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::agent_profile::{self, Profile};
 use ralph_core::budget::{Attempts, Budget, Limits, Origin, Sourced};
 use ralph_core::drive::{Memory, Wishes};
 use ralph_core::duration;
+use ralph_core::facts::Standing;
 use ralph_core::goal::{Goal, ListSource};
 use ralph_core::id::LoopId;
 use ralph_core::layout::Clocks;
@@ -16,18 +18,22 @@ use ralph_core::state::{State, Status};
 use ralph_core::verdict::Verdict;
 
 use super::context::Place;
-use super::{Done, Failure, init, verify};
+use super::verify::{self, Verified};
+use super::{Done, Failure, init};
 use crate::definition::{Found, InForce};
 use crate::driver::driven::{self, DrivenLoop};
 use crate::driver::follow::{self, Output};
 use crate::driver::keeper::Keeper;
 use crate::driver::plan::Plan;
 use crate::driver::{self, DriveError, Driver};
+use crate::engine::{self, Asked};
 use crate::files::{self, Lock};
+use crate::ledger::Loop;
 use crate::repo::Repo;
 use crate::signals::Signals;
+use crate::ui::live::Live;
 use crate::ui::{self, FAINT, paint};
-use crate::{env, exit, reports, start};
+use crate::{clock, env, exit, reports, start};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -146,17 +152,18 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
     // It takes longest: the rest of the beginning goes on beside it.
-    let mut keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes, &signals.stop);
+    let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
+    let mut keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
     keeper.begin(0, None);
-    driver::begin(&place.repo_home, &plan, &in_force)?;
-    drive(&place, &plan, keeper, &signals, &arguments.output)
+    driver::begin(&place.repo_home, &ledger, &plan, &in_force)?;
+    drive(&place, &plan, (ledger, keeper), &signals, &arguments.output)
 }
 
 /// Drives a loop that is ours, and says how it ended.
 fn drive(
     place: &Place,
     plan: &Plan,
-    keeper: Keeper<'_>,
+    (ledger, keeper): (Arc<Loop>, Keeper),
     signals: &Signals,
     output: &OutputArguments,
 ) -> Done {
@@ -171,6 +178,7 @@ fn drive(
         signals,
         follow: &mut follow,
         keeper,
+        ledger,
     };
     let state = driver.drive()?;
     drop(follow);
@@ -199,6 +207,47 @@ pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArgumen
     }
     end(place, &found.id, &found.state, output.output());
     Ok(ExitCode::from(exit::of_drive(&found.state, None)))
+}
+
+/// A loop is recorded as verified, by a process that is gone: what it is worth now is what its gates say now.
+pub(super) fn verify_again(place: &Place, found: &DrivenLoop, output: &OutputArguments) -> Done {
+    let in_force = driver::in_force(&place.home, &place.repo, &place.settings, &found.state)?;
+    if !in_force.has_gates() {
+        return Err(no_gates_any_more());
+    }
+    if let Standing::Changed { .. } | Standing::Revoked = in_force.standing {
+        return Err(Failure::new(exit::TAMPERED, "the gate definition is not the one this loop began with")
+            .hint("see what was changed: `ralph trust --show`"));
+    }
+    let asked = Asked {
+        arrived: clock::now(),
+        deadline: None,
+        last_message: "",
+        jobs: engine::jobs(),
+        keep_going: true,
+        fresh: true,
+        signals: None,
+    };
+    let is_json = output.output() == Output::Json;
+    let mut live = Live::new(&in_force.config.gates, is_json);
+    let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
+    drop(live);
+    let verified = Verified::from(&looked.decision, &looked.facts, false);
+    if is_json {
+        ui::json(&verified.json());
+    } else {
+        ui::say(format_args!("{} is over, recorded as verified; its gates were run again:", found.id));
+        verified.show();
+        if verified.exit_code() == exit::VERIFIED {
+            ui::say("VERIFIED_DONE");
+        }
+    }
+    Ok(ExitCode::from(verified.exit_code()))
+}
+
+fn no_gates_any_more() -> Failure {
+    Failure::new(exit::NEEDS_PERSON, "no gate is accepted here any more; nothing was run")
+        .hint("`ralph trust` accepts them again, `ralph cancel` ends the loop")
 }
 
 /// Writes the report and shows how it ended. The end holds, whether or not there is a report of it.
@@ -390,8 +439,7 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     }
     let in_force = driver::in_force(&place.home, &place.repo, &place.settings, state)?;
     if !in_force.has_gates() {
-        return Err(Failure::new(exit::NEEDS_PERSON, "no gate is accepted here any more; nothing was run")
-            .hint("`ralph trust` accepts them again, `ralph cancel` ends the loop"));
+        return Err(no_gates_any_more());
     }
     let plan = Plan {
         loop_id: found.id.clone(),
@@ -405,9 +453,10 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     must_be_able_to_run(&plan.profile, &place.repo)?;
     let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
-    driver::take_over(&place.repo_home, &place.repo, &plan, at_once)?;
-    let keeper = Keeper::new(&place.repo, &place.repo_home, &plan.loop_id, &plan.wishes, &signals.stop);
-    drive(&place, &plan, keeper, &signals, output)
+    let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
+    driver::take_over(&ledger, &place.repo, &plan, at_once)?;
+    let keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
+    drive(&place, &plan, (ledger, keeper), &signals, output)
 }
 
 impl From<DriveError> for Failure {
@@ -415,7 +464,7 @@ impl From<DriveError> for Failure {
         match error {
             DriveError::Owned(_) => Self::new(exit::NEEDS_PERSON, error.to_string())
                 .hint("`ralph log -f` follows it; `ralph cancel` ends it"),
-            DriveError::Io(_) | DriveError::Engine(_) => Self::new(exit::NOT_VERIFIED, error.to_string()),
+            DriveError::Io(_) | DriveError::Ledger(_) | DriveError::Engine(_) => Self::new(exit::NOT_VERIFIED, error.to_string()),
         }
     }
 }

@@ -8,7 +8,8 @@ use ralph_core::life::{Happening, happen};
 use super::Done;
 use super::context::Place;
 use crate::hook::guard_id;
-use crate::{language, loops, sessions, ui};
+use crate::ledger::Loop;
+use crate::{language, sessions, ui};
 
 #[derive(clap::Args)]
 #[command(
@@ -52,9 +53,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Failure> {
     let mut freed = 0;
     for watched in sessions::all_watched(&place.home, &place.repo.root) {
-        let dir = place.repo_home.loop_dir(&guard_id(&watched.session));
-        let (_, changed) = loops::append(&place.repo_home, &dir, |state| happen(state, happening))?;
-        if changed {
+        let guard = Loop::new(&place.repo_home, &guard_id(&watched.session));
+        if guard.append_what_follows(|state| happen(state, happening))?.1 {
             freed += 1;
             ui::say(language::of_person().words().guard_freed);
         }

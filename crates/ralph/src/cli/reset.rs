@@ -10,7 +10,7 @@ use ralph_core::state::Status;
 use super::context::Place;
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
-use crate::ledger::{self, Ledger};
+use crate::ledger::{self, Loop};
 use crate::loops::SessionLoop;
 use crate::state_file::Export;
 use crate::{clock, exit, ui};
@@ -55,9 +55,9 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     for id in loops {
         let now = clock::now();
         let reset = |error: ledger::LedgerError| Failure::new(exit::NOT_VERIFIED, error.to_string());
-        let mut ledger = Ledger::open(&place.repo_home.loop_dir(&id), &lock, now).map_err(reset)?;
+        let handle = Loop::new(&place.repo_home, &id);
+        let mut ledger = handle.open_with(&lock, now).map_err(reset)?;
         ledger.append(now, &[Event::Reset { why: ResetCause::Command }]).map_err(reset)?;
-        ledger.save_snapshot();
         // A person has looked: what `.gitignore` says now holds for what comes.
         let _none_pinned = std::fs::remove_file(place.repo_home.ignore_rules(&id));
         let layout = ledger.state().layout.unwrap_or(Layout::Native);

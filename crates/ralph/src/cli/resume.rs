@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 
 use ralph_core::life::{Happening, happen};
+use ralph_core::state::Status;
+use ralph_core::verdict::Verdict;
 
 use super::context::Place;
 use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
+use crate::ledger::Loop;
 use crate::{env, exit, language, loops, sessions, task_list, ui};
 
 #[derive(clap::Args)]
@@ -53,18 +56,36 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     match driven(&place, arguments, resumed > 0)? {
         Some(found) => return loop_command::go_on(place, &found, arguments.now, &arguments.output),
         None if resumed > 0 => {}
-        None => match loop_command::ended_without_a_word(&place)? {
-            Some(found) => return loop_command::tell_end(&place, &found, &arguments.output),
-            None => {
-                ui::say(language::of_person().words().no_active_loop);
-                // Nothing goes on, and a script must not take that for done.
-                if let Some(last) = DrivenLoop::last_in(&place.repo_home)? {
-                    return Ok(ExitCode::from(exit::of_drive(&last.state, None)));
-                }
-            }
-        },
+        None => return over(&place, arguments),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing goes on. What is said of the last loop is its recorded end, but for *verified*: that is only said of gates that
+/// this very process has run.
+fn over(place: &Place, arguments: &Arguments) -> Done {
+    let last = DrivenLoop::last_in(&place.repo_home)?;
+    match (loop_command::ended_without_a_word(place)?, last) {
+        (Some(found), _) if !is_verified(&found) => {
+            loop_command::tell_end(place, &found, &arguments.output)
+        }
+        (Some(found), _) => loop_command::verify_again(place, &found, &arguments.output),
+        (None, Some(found)) if is_verified(&found) => {
+            loop_command::verify_again(place, &found, &arguments.output)
+        }
+        (None, Some(found)) => {
+            ui::say(language::of_person().words().no_active_loop);
+            Ok(ExitCode::from(exit::of_drive(&found.state, None)))
+        }
+        (None, None) => {
+            ui::say(language::of_person().words().no_active_loop);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn is_verified(found: &DrivenLoop) -> bool {
+    found.state.status == Status::Ended { verdict: Verdict::Verified }
 }
 
 /// The loop of the driver that goes on in this very terminal.
@@ -72,10 +93,12 @@ fn driven(place: &Place, arguments: &Arguments, others_go_on: bool) -> Result<Op
     let mut open = place.driven_loops(arguments.r#loop.as_deref())?;
     if let (Some(_), [found]) = (&arguments.r#loop, open.as_slice())
         && !found.is_open()
+        && !is_verified(found)
     {
         return Err(Failure::new(exit::USAGE, format!("`{}` is over", found.id))
             .hint("start it anew: `ralph loop \"task\"`"));
     }
+    open.retain(DrivenLoop::is_open);
     // One that is being driven needs nobody. Whoever can only have meant that one is told who drives it.
     let somebody_waits = others_go_on || open.iter().any(|found| found.driven_by().is_none());
     if arguments.r#loop.is_none() && somebody_waits {
@@ -99,10 +122,9 @@ fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
         return Ok(held);
     }
     for watched in sessions::all_watched(&place.home, &place.repo.root) {
-        let dir = place.repo_home.loop_dir(&guard_id(&watched.session));
+        let guard = Loop::new(&place.repo_home, &guard_id(&watched.session));
         let resume = Happening::Resume { by: None };
-        let (_, changed) = loops::append(&place.repo_home, &dir, |state| happen(state, &resume))?;
-        if changed {
+        if guard.append_what_follows(|state| happen(state, &resume))?.1 {
             held += 1;
             ui::say(language::of_person().words().guard_holds_again);
         }

@@ -17,7 +17,7 @@ use super::Done;
 use super::context::Place;
 use crate::definition::{Found, InForce};
 use crate::driver::driven::DrivenLoop;
-use crate::ledger::{self, Reading};
+use crate::ledger::{self, Whole};
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::{clock, language, task_list};
 
@@ -42,7 +42,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let mut loops = Vec::with_capacity(ids.len());
     for id in ids {
         let reading = ledger::read(&place.repo_home.loop_dir(&id))?;
-        loops.push((id, reading));
+        // A guarded session that nobody judged so far has no loop yet.
+        if reading.state.subject.is_some() || arguments.r#loop.is_some() {
+            loops.push((id, reading));
+        }
     }
     if arguments.json {
         ui::json(&as_json(&place, &found, &loops));
@@ -138,7 +141,7 @@ fn budget(limits: &Limits) -> String {
     parts.join(", ")
 }
 
-fn show_loops(place: &Place, loops: &[(LoopId, Reading)]) {
+fn show_loops(place: &Place, loops: &[(LoopId, Whole)]) {
     if loops.is_empty() {
         row("loops", "none yet");
         return;
@@ -205,7 +208,7 @@ fn lines(place: &Place, state: &State, lang: Lang) -> Vec<String> {
     vec![format!("{}{task}", telling::sentence(&last.reason, lang))]
 }
 
-fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Reading)]) -> Value {
+fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Whole)]) -> Value {
     let (state, in_force) = match found {
         Found::Nothing => ("no_config", None),
         Found::Untrusted(_) => ("untrusted", None),
@@ -236,6 +239,7 @@ fn in_force_word(in_force: &InForce) -> &'static str {
     match (&in_force.broken, &in_force.standing) {
         (Some(_), _) => "broken_config",
         (None, Standing::Accepted) => "accepted",
+        (None, Standing::AcceptedSince) => "accepted_since",
         (None, Standing::Changed { .. }) => "changed",
         (None, Standing::Revoked) => "revoked",
     }

@@ -122,7 +122,7 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
                 ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
                 Err(Failure::new(exit::USAGE, format!("{} cannot be read; nothing was run", broken.path)))
             }
-            (None, Standing::Accepted) => {
+            (None, Standing::Accepted | Standing::AcceptedSince) => {
                 if let Some(by) = place.unconfirmed(&in_force) {
                     ui::remark(format_args!(
                         "note: no person has confirmed these gates, they were accepted by {by}; `ralph trust` at a terminal does"
@@ -175,27 +175,19 @@ fn chosen(gates: &[Gate], words: &[String]) -> Result<Vec<Gate>, Failure> {
 }
 
 pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a> {
-    // A wish to know is never used up, and nobody is held by it.
+    // A wish to know is never used up, and nobody is blocked by it.
     let mut limits = Limits::new(&preset::CHECK, in_force.layout.data().clocks);
     limits.attempts = Sourced::default(Attempts::Unlimited);
     limits.errors = Sourced::default(u32::MAX);
     limits.clock = Sourced::default(None);
+    // What an agent's shell makes stands in for nothing, green or red.
+    let is_users = !place.is_agents_shell();
+    let id = if is_users { engine::plain_loop() } else { engine::agents_plain_loop() };
+    let here = (&place.repo, &place.repo_home);
     Case {
-        repo: &place.repo,
-        home: &place.repo_home,
-        settings: &place.settings,
-        in_force,
-        loop_id: engine::plain_loop(),
-        subject: Subject::Plain,
-        session: None,
-        task: None,
-        preset: &preset::CHECK,
-        head: None,
-        session_stop: None,
-        since: None,
         limits,
-        is_part: false,
-        markers: Vec::new(),
+        uses_receipts: is_users,
+        ..Case::new(here, &place.settings, in_force, id, Subject::Plain, &preset::CHECK)
     }
 }
 
@@ -258,7 +250,7 @@ impl<'a> Verified<'a> {
         ));
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let verified = self.verdict == Verdict::Verified;
         let verdict = if verified && self.subset { Value::Null } else { json!(self.verdict.code()) };
         json!({

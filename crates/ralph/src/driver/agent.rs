@@ -104,7 +104,8 @@ pub(super) fn run(mut call: Call<'_>, on: &mut dyn FnMut(&AgentEvent)) -> Ran {
         summary.hear_exit(call.dialect, code);
     }
     let went_silent = its_time_is_over.asked();
-    Ran { run: agent_run(call.dialect, ended, went_silent, &summary), summary }
+    let is_shell = call.line.program == "sh";
+    Ran { run: agent_run((call.dialect, is_shell), ended, went_silent, &summary), summary }
 }
 
 /// Hears the output on the thread that reads it.
@@ -196,7 +197,12 @@ impl<'a> Silence<'a> {
     }
 }
 
-fn agent_run(dialect: Dialect, ended: Option<Ended>, went_silent: bool, summary: &StreamSummary) -> AgentRun {
+fn agent_run(
+    (dialect, is_shell): (Dialect, bool),
+    ended: Option<Ended>,
+    went_silent: bool,
+    summary: &StreamSummary,
+) -> AgentRun {
     let took = ended.as_ref().map(|ended| ended.took).unwrap_or_default();
     let how = ended.map_or(How::CouldNotStart { why: "nobody could follow it".into() }, |ended| ended.how);
     let end = match (&how, &summary.limit) {
@@ -205,12 +211,18 @@ fn agent_run(dialect: Dialect, ended: Option<Ended>, went_silent: bool, summary:
         (How::TimedOut, _) => AgentEnd::TimedOut,
         (_, Some(limit)) => AgentEnd::OutOfUsage { why: limit.why.clone() },
         (How::Exited { .. } | How::Leaked { .. }, None) if ended_by_own_limit(summary) => AgentEnd::Finished,
+        (_, None) if refused_login(summary) => {
+            AgentEnd::LoginRefused { why: with_last_words("login refused", summary) }
+        }
+        (How::Exited { code: code @ (126 | 127) }, None) if is_shell && shell_found_nothing(summary) => {
+            AgentEnd::CouldNotStart { why: with_last_words(&format!("exit code {code}"), summary) }
+        }
         (How::Exited { code: 0 } | How::Leaked { .. }, None) => own_word(dialect, summary.result.as_ref()),
         (How::Exited { code }, None) => {
             AgentEnd::Failed { why: with_last_words(&format!("exit code {code}"), summary) }
         }
         (How::Signalled { signal }, None) => AgentEnd::Failed { why: format!("signal {signal}") },
-        (How::CouldNotStart { why }, None) => AgentEnd::Failed { why: why.clone() },
+        (How::CouldNotStart { why }, None) => AgentEnd::CouldNotStart { why: why.clone() },
     };
     let left_running = match how {
         How::Leaked { processes, .. } => processes,
@@ -224,6 +236,20 @@ fn agent_run(dialect: Dialect, ended: Option<Ended>, went_silent: bool, summary:
         left_running,
         ..AgentRun::new(end, took)
     }
+}
+
+/// Whether the service refused the user's key.
+fn refused_login(summary: &StreamSummary) -> bool {
+    let result = summary.result.as_ref();
+    result.is_some_and(|result| !result.ok && matches!(result.status, Some(401 | 403)))
+}
+
+/// Whether the shell itself says that there is nothing to run.
+fn shell_found_nothing(summary: &StreamSummary) -> bool {
+    const WORDS: [&str; 3] = ["not found", "Permission denied", "No such file"];
+    last_line(summary).is_some_and(|line| {
+        line.starts_with("sh: ") && WORDS.iter().any(|words| line.contains(words))
+    })
 }
 
 /// A limit of the client's own (its turns, its dollars) is no failure, whatever it exits with: the work is judged.
@@ -250,11 +276,15 @@ fn own_word(dialect: Dialect, result: Option<&RunResult>) -> AgentEnd {
 
 fn with_last_words(what: &str, summary: &StreamSummary) -> String {
     const MOST: usize = 200;
-    let said = summary.result.as_ref().map_or(summary.last_words.as_str(), |result| result.text.as_str());
-    // Who gives up before it begins says why on stderr alone.
-    let words = if said.trim().is_empty() { summary.last_unknown.as_str() } else { said };
-    match words.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+    match last_line(summary) {
         Some(line) => format!("{what}: {}", line.chars().take(MOST).collect::<String>()),
         None => what.to_owned(),
     }
+}
+
+fn last_line(summary: &StreamSummary) -> Option<&str> {
+    let said = summary.result.as_ref().map_or(summary.last_words.as_str(), |result| result.text.as_str());
+    // Who gives up before it begins says why on stderr alone.
+    let words = if said.trim().is_empty() { summary.last_unknown.as_str() } else { said };
+    words.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }

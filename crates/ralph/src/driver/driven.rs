@@ -10,7 +10,8 @@ use ralph_core::state::{State, Status};
 use super::lease;
 use crate::home::{Home, RepoHome};
 use crate::repo::Repo;
-use crate::{env, ledger, loops, proc};
+use crate::ledger::{self, Loop};
+use crate::{env, proc};
 
 /// A loop of the driver that is not over.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl DrivenLoop {
 
     /// A person pauses or cancels it; whoever drives it hears of it within moments. Whether it made a difference is told.
     pub(crate) fn happen(&self, repo_home: &RepoHome, happening: &Happening) -> io::Result<bool> {
-        Ok(loops::append(repo_home, &repo_home.loop_dir(&self.id), |state| happen(state, happening))?.1)
+        Ok(Loop::new(repo_home, &self.id).append_what_follows(|state| happen(state, happening))?.1)
     }
 
     /// The process that drives it now.

@@ -118,7 +118,10 @@ fn agent_result(result: &RunResult) -> Value {
 
 fn agent_ended(run: &AgentRun, state: &State) -> Value {
     let why = match &run.ended {
-        AgentEnd::Failed { why } | AgentEnd::OutOfUsage { why } => Some(why),
+        AgentEnd::Failed { why }
+        | AgentEnd::OutOfUsage { why }
+        | AgentEnd::CouldNotStart { why }
+        | AgentEnd::LoginRefused { why } => Some(why),
         AgentEnd::Finished | AgentEnd::TimedOut | AgentEnd::WentSilent | AgentEnd::Interrupted => None,
     };
     json!({

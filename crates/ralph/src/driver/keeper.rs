@@ -10,7 +10,6 @@
 //!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -22,18 +21,16 @@ use ralph_core::ledger::event::Event;
 
 use super::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
 use super::news::{Follow, News};
-use crate::home::RepoHome;
-use crate::loops;
+use crate::ledger::Loop;
 use crate::proc::Stop;
 use crate::repo::Repo;
 use crate::tree::Tree;
 
-pub(crate) struct Keeper<'a> {
+pub(crate) struct Keeper {
     doing: Doing,
     /// What a person does not know yet.
     trouble: Option<String>,
-    repo_home: &'a RepoHome,
-    loop_dir: PathBuf,
+    ledger: Arc<Loop>,
     /// Whoever is asked to end for the second time waits for no git.
     stop: Stop,
 }
@@ -60,23 +57,22 @@ struct Task {
     is_made_up_for: bool,
 }
 
-impl<'a> Keeper<'a> {
+impl Keeper {
     /// Without checkpoints where they are not wanted, and where they cannot be.
     pub(crate) fn new(
         repo: &Repo,
-        repo_home: &'a RepoHome,
+        ledger: &Arc<Loop>,
         id: &LoopId,
         wishes: &Wishes,
         stop: &Stop,
     ) -> Self {
-        let loop_dir = repo_home.loop_dir(id);
-        let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, &loop_dir));
+        let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, ledger.dir()));
         let (doing, trouble) = match made {
             None => (Doing::Nothing, None),
             Some(Ok(checkpoints)) => (Doing::Waiting(Box::new(checkpoints)), None),
             Some(Err(why)) => (Doing::Nothing, Some(format!("no checkpoints: {why}"))),
         };
-        Self { doing, trouble, repo_home, loop_dir, stop: stop.clone() }
+        Self { doing, trouble, ledger: ledger.clone(), stop: stop.clone() }
     }
 
     /// Keeps the tree as it is, and comes back when the files may change again. Whoever has just read it says so.
@@ -219,7 +215,7 @@ impl<'a> Keeper<'a> {
     fn write_down(&self, number: u32, kept: Kept) -> Result<Option<String>, String> {
         let Kept { commit, lacks } = kept;
         let event = Event::Kept { iteration: number, commit };
-        match loops::note(self.repo_home, &self.loop_dir, &[event]) {
+        match self.ledger.append(&[event]) {
             Ok(_) => Ok(lacks.map(|lacks| format!("not in the checkpoint: {lacks}"))),
             Err(error) => Err(format!("no more checkpoints: {error}")),
         }

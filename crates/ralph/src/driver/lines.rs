@@ -223,6 +223,8 @@ pub(crate) fn agent_end(ended: &AgentEnd) -> String {
         AgentEnd::TimedOut => "agent took too long and was ended".into(),
         AgentEnd::WentSilent => "agent went silent and was ended".into(),
         AgentEnd::OutOfUsage { why } => format!("agent ended, the service gave no more ({why})"),
+        AgentEnd::CouldNotStart { why } => format!("agent could not be started ({why})"),
+        AgentEnd::LoginRefused { why } => format!("agent's login was refused ({why})"),
         AgentEnd::Interrupted => "agent was interrupted".into(),
     }
 }
@@ -239,6 +241,8 @@ pub(crate) fn pause_cause(why: &PauseCause) -> String {
         PauseCause::Interrupted => "interrupted".into(),
         PauseCause::Denied { rule } => format!("the agent needs what it may not do; `allow:` lacks {rule}"),
         PauseCause::NotSignedIn { why } => format!("the agent is not signed in ({why})"),
+        PauseCause::AgentCouldNotStart { why } => format!("the agent could not be started ({why})"),
+        PauseCause::Unproven => "the gates proved nothing".into(),
         PauseCause::StillRunning { processes } => {
             format!("what the agent left running could not be ended: {}", shortlist(&cleaned(processes)))
         }

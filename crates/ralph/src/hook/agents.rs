@@ -12,7 +12,7 @@ use super::{Door, LetThrough};
 use crate::definition::{Found, Settings};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
-use crate::trust::Trust;
+use crate::trust::{Beginning, Trust};
 
 /// What the names of our own agents begin with.
 const ROLE: &str = "ralph-";
@@ -39,7 +39,7 @@ impl Door<'_> {
         let Some(folder) = self.folder() else { return Ok(None) };
         let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(None) };
         let settings = Settings::load_or_trouble(self.options.gate_timeout.as_deref());
-        let for_whom = (Some(self.session), None);
+        let for_whom = (Some(self.session), Beginning::Unknown);
         let found = Found::look_for(self.home, &trust, &repo, for_whom, &settings.defaults())?;
         let Found::InForce(in_force) = found else { return Ok(None) };
         let guard = &in_force.config.guard;

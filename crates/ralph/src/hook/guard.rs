@@ -3,27 +3,30 @@
 
 use ralph_core::completion_marker;
 use ralph_core::config::Guard;
-use ralph_core::decide::Decision;
+use ralph_core::decide::{Decision, Ignored};
 use ralph_core::facts::{BackgroundWork, SessionStop};
 use ralph_core::feedback;
-use ralph_core::id::{Digest, LoopId};
-use ralph_core::ledger::event::{FailureMark, Subject};
+use ralph_core::id::{Digest, LoopId, TreeHash};
+use ralph_core::lang::fill;
+use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
 use ralph_core::life::{Happening, happen};
 use ralph_core::preset;
-use ralph_core::state::State;
+use ralph_core::state::{Red, State};
 use ralph_core::telling;
 use ralph_core::verdict::Reason;
 use ralph_core::wire::HookReply;
 
 use super::stop::tell;
 use super::{Door, LetThrough};
-use crate::definition::{Found, InForce, Settings};
+use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Case, Outcome};
 use crate::home::RepoHome;
-use crate::repo::Repo;
+use crate::repo::{ConfigFile, Repo};
 use crate::sessions::{self, Watched};
-use crate::trust::Trust;
-use crate::{language, ledger, loops, session_notices};
+use crate::tree::TreeMemory;
+use crate::trust::{Beginning, Trust};
+use crate::ledger::{self, Loop};
+use crate::{clock, language, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [
@@ -69,9 +72,18 @@ enum Guards {
 }
 
 impl Guarded {
+    /// What the ledger of this session's guard says.
+    fn state(&self, door: &Door<'_>) -> Result<State, LetThrough> {
+        Ok(ledger::state(&self.repo_home.loop_dir(&guard_id(door.session)))?)
+    }
+
     fn by(&self, door: &Door<'_>, settings: &Settings, state: &State) -> Result<Guards, LetThrough> {
-        let held = Some(state).filter(|state| state.is_running());
-        let whose = (Some(door.session), held);
+        let beginning = match &state.watch {
+            _ if state.is_running() => Beginning::of_loop(Some(state)),
+            Some(watch) => Beginning::Session(&watch.accepted),
+            None => Beginning::Unknown,
+        };
+        let whose = (Some(door.session), beginning);
         Ok(match Found::look_for(door.home, &self.trust, &self.repo, whose, &settings.defaults())? {
             Found::InForce(it) if it.config.enabled && it.config.guard.holds_session() => {
                 Guards::Definition(it)
@@ -83,8 +95,7 @@ impl Guarded {
 
     /// Whether there is a guard for this session now.
     fn holds(&self, door: &Door<'_>) -> Result<bool, LetThrough> {
-        let state = ledger::state(&self.repo_home.loop_dir(&guard_id(door.session)))?;
-        let guards = self.by(door, &Settings::load_or_trouble(None), &state)?;
+        let guards = self.by(door, &Settings::load_or_trouble(None), &self.state(door)?)?;
         Ok(matches!(guards, Guards::Definition(_)))
     }
 }
@@ -125,7 +136,15 @@ impl Door<'_> {
             return Ok(sessions::unwatch(self.home, self.session)?);
         }
         guarded.repo_home.create()?;
-        let tree = engine::tree_reader(&guarded.repo, &guarded.repo_home).read()?;
+        let memory = TreeMemory::default();
+        let tree = engine::tree_reader(&guarded.repo, &guarded.repo_home).remembering(&memory).read()?;
+        let counting = guarded.trust.that_counts(&guarded.repo, Some(self.session), Beginning::Unknown).counting;
+        let seen = Event::PromptSeen {
+            prompt: self.call.prompt.clone(),
+            tree: TreeHash::new(tree.hash()),
+            accepted: counting.into_iter().map(|acceptance| acceptance.sha256).collect(),
+        };
+        Loop::new(&guarded.repo_home, &guard_id(self.session)).append(&[seen])?;
         let watched = Watched {
             session: self.session.clone(),
             root: guarded.repo.root,
@@ -173,6 +192,9 @@ impl Door<'_> {
         }
         match self.watched_in_this_turn()? {
             Some(watched) if !watched.wrote => {
+                let repo_home = self.home.repo(&Repo::known(&watched.root).id());
+                let wrote = Event::Wrote { tool: tool.to_owned() };
+                Loop::new(&repo_home, &guard_id(self.session)).append(&[wrote])?;
                 Ok(sessions::watch(self.home, &Watched { wrote: true, ..watched })?)
             }
             Some(_) | None => Ok(()),
@@ -183,12 +205,54 @@ impl Door<'_> {
         &self,
         background: &[BackgroundWork],
     ) -> Result<HookReply, LetThrough> {
-        let Some(watched) = self.watched_in_this_turn()? else { return Ok(HookReply::Silent) };
-        if !watched.wrote {
-            return Ok(HookReply::Silent);
+        let watched = self.watched_in_this_turn()?;
+        let Some(guarded) = self.guarded()? else { return self.tell_of_lost_guard() };
+        let state = guarded.state(self)?;
+        let Some(watched) = watched.or_else(|| self.watched_by_ledger(&guarded, &state)) else {
+            return if guarded.holds(self)? { self.tell_once(NO_RECORD.to_owned()) } else { Ok(HookReply::Silent) };
+        };
+        GuardedStop { door: self, guarded, state, watched, background }.answer()
+    }
+
+    /// What the ledger knows where the file beside it is gone: then the session may have written anything.
+    fn watched_by_ledger(&self, guarded: &Guarded, state: &State) -> Option<Watched> {
+        let watch = state.watch.as_ref()?;
+        Some(Watched {
+            session: self.session.clone(),
+            root: guarded.repo.root.clone(),
+            prompt: self.call.prompt.clone().or_else(|| watch.prompt.clone()),
+            notified: Vec::new(),
+            tree: watch.tree.to_string(),
+            wrote: true,
+        })
+    }
+
+    /// The repo asks for its sessions to be guarded, and nothing that was accepted is known: it never was, or what ralph
+    /// remembers is gone.
+    fn tell_of_lost_guard(&self) -> Result<HookReply, LetThrough> {
+        let Some(folder) = self.folder() else { return Ok(HookReply::Silent) };
+        let asks = |file: &ConfigFile| {
+            file.text.windows(7).any(|window| window == b"session")
+                && definition::parse(file.layout, &file.text, &Settings::load_or_trouble(None).defaults())
+                    .is_ok_and(|config| config.enabled && config.guard.holds_session())
+        };
+        let trust = Trust::load(self.home)?;
+        let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(HookReply::Silent) };
+        match repo.config() {
+            Ok(Some(file)) if trust.accepted(&repo).is_empty() && asks(&file) => self.tell_once(format!(
+                "ralph: {} guards sessions, but no accepted gates are known for {}; this stop was not checked. \
+                 UNVERIFIED. Look at the gates and accept them with `ralph trust`.",
+                file.path,
+                repo.root.display()
+            )),
+            _ => Ok(HookReply::Silent),
         }
-        let Some(guarded) = self.guarded()? else { return Ok(HookReply::Silent) };
-        GuardedStop { door: self, guarded, watched, background }.answer()
+    }
+
+    /// Tells the user something that is said once in a session.
+    pub(super) fn tell_once(&self, line: String) -> Result<HookReply, LetThrough> {
+        let first = session_notices::say_once(self.home, self.session, &line)?;
+        Ok(if first { tell(line) } else { HookReply::Silent })
     }
 
     /// Frees or holds again a guarded session; whether that made a difference is told.
@@ -197,8 +261,8 @@ impl Door<'_> {
         if !guarded.holds(self)? {
             return Ok(false);
         }
-        let dir = guarded.repo_home.loop_dir(&guard_id(self.session));
-        Ok(loops::append(&guarded.repo_home, &dir, |state| happen(state, happening))?.1)
+        let guard = Loop::new(&guarded.repo_home, &guard_id(self.session));
+        Ok(guard.append_what_follows(|state| happen(state, happening))?.1)
     }
 }
 
@@ -207,9 +271,14 @@ pub(crate) fn guard_id(session: &ralph_core::id::SessionId) -> LoopId {
     LoopId::new(format!("guard-{}", Digest::of(session.as_str()).short()))
 }
 
+const NO_RECORD: &str = "ralph: there is no record of this session's prompt, so this stop was not checked. UNVERIFIED. The \
+                         next prompt turns the checks on.";
+
 struct GuardedStop<'a> {
     door: &'a Door<'a>,
     guarded: Guarded,
+    /// The ledger's word, which counts.
+    state: State,
     watched: Watched,
     background: &'a [BackgroundWork],
 }
@@ -217,50 +286,81 @@ struct GuardedStop<'a> {
 impl GuardedStop<'_> {
     fn answer(mut self) -> Result<HookReply, LetThrough> {
         let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
-        let state = ledger::state(&repo_home.loop_dir(&guard_id(self.door.session)))?;
-        let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
-        // A tree that cannot be read has not stood still: the judgement says what is wrong with it.
-        let tree = engine::tree_reader(repo, repo_home).read();
-        if tree.is_ok_and(|tree| tree.hash() == self.watched.tree) {
-            return Ok(HookReply::Silent);
+        if !self.has_written()? {
+            return self.was_not_checked();
         }
-        // Who plans cannot mend anything, so nobody is held; but an agent can go into plan mode by itself.
+        let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
+        // Who plans cannot fix anything, so nobody is blocked; but an agent can go into plan mode by itself.
         if self.door.call.is_planning {
             return Ok(tell(format!(
                 "ralph: what was changed in {} was not judged: the session is in plan mode. UNVERIFIED.",
                 repo.root.display()
             )));
         }
-        let in_force = match self.guarded.by(self.door, &settings, &state)? {
+        let in_force = match self.guarded.by(self.door, &settings, &self.state)? {
             Guards::Definition(in_force) => *in_force,
             Guards::Nothing => return Ok(HookReply::Silent),
-            Guards::Revoked => match what_it_was_held_by(&state) {
+            Guards::Revoked => match what_it_was_held_by(&self.state) {
                 Some(in_force) => in_force,
                 None => return self.was_taken_back(),
             },
         };
+        let (place, id) = ((repo, repo_home), guard_id(self.door.session));
+        let case = Case::new(place, &settings, &in_force, id, Subject::Session, &preset::CHECK);
         let case = Case {
-            repo,
-            home: repo_home,
-            settings: &settings,
-            in_force: &in_force,
-            loop_id: guard_id(self.door.session),
-            subject: Subject::Session,
             session: Some(self.door.session.clone()),
-            task: None,
-            preset: &preset::CHECK,
-            limits: settings.limits(in_force.layout, &in_force.config.budget),
-            is_part: false,
-            // Where trust was taken back no gate is known any more: something must be left to hold by.
+            session_began: self.state.watch.as_ref().map(|watch| watch.since),
+            // A blocked session keeps the limits it began with.
+            limits: self.state.limits.clone().filter(|_| self.state.is_running()).unwrap_or(case.limits),
+            // Where trust was revoked no gate is known any more: something must be left to block by.
             markers: vec![completion_marker::ALL_CHECKS.into()],
-            head: None,
             session_stop: Some(self.session_stop()?),
-            since: None,
+            ..case
         };
         match self.door.judge_session(&case)? {
             Some(outcome) => self.reply(&outcome),
-            None => Ok(HookReply::Silent),
+            None => self.rests(),
         }
+    }
+
+    /// Whether the session may have changed the tree since the user's prompt: a tool ran that can write, and the tree is
+    /// another one. A tree that cannot be read has not stood still: the judgement says what is wrong with it.
+    fn has_written(&self) -> Result<bool, LetThrough> {
+        let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
+        let by_ledger = self.state.watch.as_ref();
+        if !self.watched.wrote && !by_ledger.is_some_and(|watch| watch.wrote) {
+            return Ok(false);
+        }
+        let before = by_ledger.map_or(self.watched.tree.as_str(), |watch| watch.tree.as_str());
+        let memory = TreeMemory::default();
+        let tree = engine::tree_reader(repo, repo_home).remembering(&memory).read();
+        Ok(!tree.is_ok_and(|tree| tree.hash() == before))
+    }
+
+    /// Nothing was written since the prompt. A session that was blocked before that is not verified by it.
+    fn was_not_checked(&self) -> Result<HookReply, LetThrough> {
+        let Some(last) = self.state.last.as_ref().filter(|_| self.state.is_running()) else {
+            return Ok(HookReply::Silent);
+        };
+        let (sentence, prompt) =
+            (telling::sentence(&last.reason, language::of_person()), self.watched.prompt.as_deref());
+        let first = session_notices::say_once(
+            self.door.home,
+            self.door.session,
+            &format!("not checked {}", prompt.unwrap_or_default()),
+        )?;
+        let line = format!("ralph: nothing changed since your prompt, so this stop was not checked. UNVERIFIED. {sentence}");
+        Ok(if first { tell(line) } else { HookReply::Silent })
+    }
+
+    /// The user paused it: said once, at the stop that was not checked for it.
+    fn rests(&self) -> Result<HookReply, LetThrough> {
+        let state = self.guarded.state(self.door)?;
+        let by_user = matches!(state.paused, Some(PauseCause::Word | PauseCause::Command));
+        let Some(since) = state.paused_at.filter(|_| by_user) else { return Ok(HookReply::Silent) };
+        let at = since.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+        let line = fill(language::of_person().words().guard_rests, &[("at", &at)]);
+        self.door.tell_once(format!("ralph: {line}"))
     }
 
     /// It was guarded when the person asked, and nobody looked at what came of it.
@@ -278,13 +378,17 @@ impl GuardedStop<'_> {
         Ok(SessionStop { prompt, red_before, ..self.door.session_stop(self.background) })
     }
 
-    /// What is known to have failed on the tree that the prompt found: by an earlier stop of whoever works here, or by
-    /// `ralph verify`.
+    /// What is known to have failed on the tree that the prompt found: by an earlier stop of this session, or by anybody
+    /// before the session began. What its own shell made to fail since does not count.
     fn red_before(&self) -> Result<Vec<FailureMark>, LetThrough> {
-        let repo_home = &self.guarded.repo_home;
-        for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
+        let (repo_home, own) = (&self.guarded.repo_home, guard_id(self.door.session));
+        let Some(watch) = &self.state.watch else { return Ok(Vec::new()) };
+        let by_agent = engine::agents_plain_loop();
+        let others = repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
+        for id in others {
             let red = ledger::state(&repo_home.loop_dir(&id))?.red;
-            if let Some(red) = red.filter(|red| red.tree.as_str() == self.watched.tree) {
+            let counts = |red: &Red| red.tree == watch.tree && (id == own || red.at < watch.since);
+            if let Some(red) = red.filter(counts) {
                 return Ok(red.failures);
             }
         }
@@ -307,6 +411,7 @@ impl GuardedStop<'_> {
                     _ => Ok(tell(line)),
                 }
             }
+            Decision::Ignore(Ignored::Paused) => self.rests(),
             Decision::Wait { .. } | Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }

@@ -24,7 +24,7 @@ use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
-use crate::trust::Trust;
+use crate::trust::{Acceptances, Beginning, Trust};
 use crate::{clock, env, ledger, session_notices, sessions, team_tasks};
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
@@ -143,12 +143,14 @@ impl MemberStop<'_> {
     fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
         let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
         let held = self.held_already()?;
-        let accepted = self.trust.that_counts(self.repo, self.call.session.as_ref(), held.as_ref());
+        let accepted = self.accepted(held.as_ref())?;
         let revoked = self.trust.revoked_at(self.repo);
-        if let (Some(held), true) = (&held, accepted.is_empty()) {
+        let found =
+            Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())?;
+        if let (Some(held), Found::Nothing | Found::Untrusted(_) | Found::Revoked) = (&held, &found) {
             return self.hold_without_gates(&settings, held, deadline);
         }
-        match Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())? {
+        match found {
             Found::Nothing => Ok(HookReply::Silent),
             Found::Untrusted(file) => {
                 let guard = definition::parse(file.layout, &file.text, &settings.defaults())
@@ -158,6 +160,18 @@ impl MemberStop<'_> {
             Found::Revoked => Ok(self.trust_was_taken_back(revoked.unwrap_or_else(clock::now))),
             Found::InForce(in_force) => self.judge(&settings, &in_force, held.as_ref(), deadline),
         }
+    }
+
+    /// What counts: by what the agent was first blocked, else by what its session found when it began.
+    fn accepted(&self, held: Option<&State>) -> io::Result<Acceptances> {
+        let session = self.call.session.as_ref();
+        let began = session.map_or(Ok(None), |session| sessions::beginning(self.home, session))?;
+        let beginning = match (held, &began) {
+            (Some(_), _) => Beginning::of_loop(held),
+            (None, Some(began)) => Beginning::Session(&began.accepted),
+            (None, None) => Beginning::Unknown,
+        };
+        Ok(self.trust.that_counts(self.repo, session, beginning))
     }
 
     /// The state of this agent's loop while it is being held.
@@ -234,7 +248,9 @@ impl MemberStop<'_> {
         if self.was_let_go_just_now(session)? {
             return Ok(HookReply::Silent);
         }
-        let case = self.case(settings, in_force, session, &home, task)?;
+        let mut case = self.case(settings, in_force, session, &home, task)?;
+        // A blocked agent keeps the limits it began with.
+        case.limits = held.and_then(|held| held.limits.clone()).unwrap_or(case.limits);
         let ledger = case.home.loop_dir(&case.loop_id);
         let mut write_ahead =
             WriteAhead { home: self.home, session, agent: self.who.name(), ledger, written: false };
@@ -265,22 +281,15 @@ impl MemberStop<'_> {
             Some(task) => marker::expected(&self.repo.check_list(task)?),
             None => Vec::new(),
         };
+        let (place, subject) = ((self.repo, home), self.who.subject(self.call));
+        let (id, preset) = (self.loop_id(session), self.who.preset(session));
         Ok(Case {
-            repo: self.repo,
-            home,
-            settings,
-            in_force,
-            loop_id: self.loop_id(session),
-            subject: self.who.subject(self.call),
             session: Some(session.clone()),
+            session_began: sessions::beginning(self.home, session)?.map(|began| began.at),
             task,
-            preset: self.who.preset(session),
-            limits: settings.limits(in_force.layout, &in_force.config.budget),
-            is_part: false,
             markers,
-            head: None,
-            session_stop: None,
             since: sessions::commit_at_start(self.home, session),
+            ..Case::new(place, settings, in_force, id, subject, preset)
         })
     }
 

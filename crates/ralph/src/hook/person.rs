@@ -15,7 +15,7 @@ use crate::language;
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::start::{self, Begun, Refused, Start};
-use crate::trust::Trust;
+use crate::trust::{Beginning, Trust};
 
 impl Door<'_> {
     pub(super) fn person_says(&self, prompt: &str) -> Result<HookReply, LetThrough> {
@@ -164,7 +164,7 @@ impl Door<'_> {
         repo: &Repo,
         settings: &Settings,
     ) -> Result<Option<InForce>, LetThrough> {
-        let whose = (Some(self.session), None);
+        let whose = (Some(self.session), Beginning::Unknown);
         let found = Found::look_for(self.home, trust, repo, whose, &settings.defaults())?;
         Ok(start::accepted_gates(found))
     }

@@ -11,8 +11,9 @@ use super::{Door, LetThrough};
 use crate::head::Head;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
-use crate::trust::Trust;
-use crate::{env, language, sessions};
+use crate::sessions::{self, SessionBeginning};
+use crate::trust::{Beginning, Trust};
+use crate::{clock, env, language};
 
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
@@ -22,6 +23,7 @@ impl Door<'_> {
         }
         // A folder without a home of ours has no loops: most sessions end here.
         let Some(repo) = self.known_repo()? else { return Ok(HookReply::Silent) };
+        self.remember_beginning(&repo)?;
         if let Some(commit) = Head::of(&repo.root).commit {
             sessions::remember_commit(self.home, self.session, &commit)?;
         }
@@ -53,6 +55,7 @@ impl Door<'_> {
     pub(super) fn session_ends(&self, reason: &str) -> Result<HookReply, LetThrough> {
         sessions::unwatch(self.home, self.session)?;
         sessions::forget_commit(self.home, self.session)?;
+        sessions::forget_beginning(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
             "clear" => PauseCause::Cleared { client: env::client_process() },
@@ -62,8 +65,20 @@ impl Door<'_> {
         Ok(HookReply::Silent)
     }
 
+    /// What is accepted later verifies nothing in this session.
+    fn remember_beginning(&self, repo: &Repo) -> Result<(), LetThrough> {
+        let trust = Trust::load(self.home)?;
+        let counting = trust.that_counts(repo, Some(self.session), Beginning::Unknown).counting;
+        if counting.is_empty() && repo.config().is_ok_and(|config| config.is_none()) {
+            return Ok(());
+        }
+        let accepted = counting.into_iter().map(|acceptance| acceptance.sha256).collect();
+        let beginning = SessionBeginning { at: clock::now(), accepted };
+        Ok(sessions::remember_beginning(self.home, self.session, &beginning)?)
+    }
+
     /// The repo of this session, where anything is remembered of it.
-    fn known_repo(&self) -> Result<Option<Repo>, LetThrough> {
+    pub(super) fn known_repo(&self) -> Result<Option<Repo>, LetThrough> {
         let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
         let trust = Trust::load(self.home)?;
         Ok(match Repo::find(&folder, &trust)? {

@@ -8,7 +8,7 @@ use ralph_core::facts::{BackgroundWork, SessionStop, TasksSeen};
 use ralph_core::feedback;
 use ralph_core::goal::Goal;
 use ralph_core::id::Digest;
-use ralph_core::lang::Lang;
+use ralph_core::lang::{Lang, fill};
 use ralph_core::layout::Layout;
 use ralph_core::ledger::event::{CancelCause, PauseCause, Subject};
 use ralph_core::life::Happening;
@@ -16,6 +16,7 @@ use ralph_core::loop_file::LoopFile;
 use ralph_core::preset::{self, Preset};
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::transcript;
+use ralph_core::state::Status;
 use ralph_core::verdict::Verdict;
 use ralph_core::wire::HookReply;
 
@@ -28,7 +29,7 @@ use crate::install::claude::DEFAULT_BLOCK_CAP;
 use crate::loop_file::{self, OnDisk};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
-use crate::trust::Trust;
+use crate::trust::{Beginning, Trust};
 use crate::{env, language, openspec, session_notices, task_list};
 
 impl Door<'_> {
@@ -40,11 +41,23 @@ impl Door<'_> {
                 LoopStop { door: self, found, background: &background }.answer()
             }
             Some(found) => {
-                let rests = self.first_stop_since_it_rests(&found)?;
-                Ok(beside(rests, self.guarded_session_stops(background)?))
+                let freed = self.freed(&found)?;
+                Ok(beside(freed, self.guarded_session_stops(background)?))
             }
             None => self.guarded_session_stops(background),
         }
+    }
+
+    /// What the user reads at a stop that a loop does not block any more, though no stop of this session ended it.
+    fn freed(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
+        if found.is_open() {
+            return self.first_stop_since_it_rests(found);
+        }
+        let Status::Ended { verdict } = found.state.status else { return Ok(None) };
+        let words = language::of_loop(&found.state).words();
+        let line = fill(words.ended_outside_a_stop, &[("loop", &found.id), ("verdict", &verdict)]);
+        let first = session_notices::say_once(self.home, self.session, &line)?;
+        Ok(first.then(|| format!("ralph: {line}")))
     }
 
     /// The client keeps the person's command for the end of the turn, so the turn may end. Anybody can write that into a
@@ -56,7 +69,10 @@ impl Door<'_> {
 
     /// A loop that was paused between two stops holds nobody; whoever paused it, the person reads so once.
     fn first_stop_since_it_rests(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
-        let at_a_stop = matches!(found.state.paused, Some(PauseCause::Limit { .. } | PauseCause::Errors));
+        let at_a_stop = matches!(
+            found.state.paused,
+            Some(PauseCause::Limit { .. } | PauseCause::Errors | PauseCause::Unproven)
+        );
         let Some(since) = found.state.last_activity.filter(|_| !at_a_stop && found.state.paused.is_some())
         else {
             return Ok(None);
@@ -68,6 +84,11 @@ impl Door<'_> {
     /// The loop that this session carries; one that the official plugin started is taken up.
     fn loop_of_session(&self) -> Result<Option<SessionLoop>, LetThrough> {
         if let Some(found) = SessionLoop::of_stopping_settled(self.home, self.session)? {
+            return Ok(Some(found));
+        }
+        if let Some(repo) = self.known_repo()?
+            && let Some(found) = SessionLoop::search(self.home, &repo, self.session)?
+        {
             return Ok(Some(found));
         }
         let there = self.folder().is_some_and(|folder| folder.join(loop_file::PATH).is_file());
@@ -127,8 +148,11 @@ impl LoopStop<'_> {
         }
         self.found.settle(self.door.home)?;
         match judged {
-            Some(outcome) => self.reply(&goal, &stop, &outcome),
-            None => Ok(HookReply::Silent),
+            Some(outcome) if !matches!(outcome.decision, Decision::Ignore(_)) => {
+                self.reply(&goal, &stop, &outcome)
+            }
+            // Freed while its gates ran, by whoever did that.
+            _ => Ok(self.door.freed(&self.found)?.map_or(HookReply::Silent, tell)),
         }
     }
 
@@ -152,6 +176,7 @@ impl LoopStop<'_> {
         }
         let cancelled = stop.telling(&self.found.state, self.lang()).cancelled();
         let cancelled = self.found.with_lost_report(cancelled);
+        self.found.settle(self.door.home)?;
         // A guard that was there before the loop is there after it.
         Ok(Some(beside(Some(cancelled), self.door.guarded_session_stops(self.background)?)))
     }
@@ -210,7 +235,7 @@ impl LoopStop<'_> {
 /// The gates that hold for a session's loop. Nobody gets rid of those it began with.
 pub(crate) fn gates_of_loop(home: &Home, found: &SessionLoop, settings: &Settings) -> io::Result<InForce> {
     let trust = Trust::load(home)?;
-    let whose = (found.state.session.as_ref(), Some(&found.state));
+    let whose = (found.state.session.as_ref(), Beginning::of_loop(Some(&found.state)));
     let began_with = found.state.definition.clone().filter(|sha256| *sha256 != Digest::of(""));
     let now = Found::look_for(home, &trust, &found.repo, whose, &settings.defaults())?;
     Ok(match (now, began_with) {
@@ -227,23 +252,14 @@ pub(crate) fn case_of_loop<'a>(
     in_force: &'a InForce,
     stop: SessionStop,
 ) -> Case<'a> {
-    let limits = found.state.limits.clone();
+    let place = (&found.repo, &found.repo_home);
+    let case =
+        Case::new(place, settings, in_force, found.id.clone(), Subject::Session, preset_of(found));
     Case {
-        repo: &found.repo,
-        home: &found.repo_home,
-        settings,
-        in_force,
-        loop_id: found.id.clone(),
-        subject: Subject::Session,
         session: found.state.session.clone(),
-        task: None,
-        preset: preset_of(found),
-        limits: limits.unwrap_or_else(|| settings.limits(in_force.layout, &in_force.config.budget)),
-        is_part: false,
-        markers: Vec::new(),
-        head: None,
+        limits: found.state.limits.clone().unwrap_or_else(|| case.limits.clone()),
         session_stop: Some(stop),
-        since: None,
+        ..case
     }
 }
 

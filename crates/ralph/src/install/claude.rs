@@ -19,12 +19,12 @@ pub(crate) const CHECK_AGENT: &str = ".claude/agents/check.md";
 /// A sub-agent to be held, for projects that have none: it does nothing but see a piece of work through.
 pub(crate) const CHECK_AGENT_TEXT: &str = "---\n\
 name: check\n\
-description: Checks finished work and mends what fails. Use it after every change of the code, before saying that it is done.\n\
+description: Checks finished work and fixes what fails. Use it after every change of the code, before saying that it is done.\n\
 ---\n\
 \n\
-Look at what was changed and compare it with what was asked for. Run `ralph verify`; mend what fails, and run it again,\n\
-until it passes. You are held until the project's gates pass, so do not say done before. If a gate itself is wrong, say so\n\
-plainly instead of working around it. End with a short report of what you checked and what you mended.\n";
+Look at what was changed and compare it with what was asked for. Run the tests you need and fix what fails; ralph runs all\n\
+gates when you stop, and blocks the stop until they pass. If a gate itself is wrong, say so plainly instead of working around\n\
+it. End with a short report of what you checked and what you fixed.\n";
 
 /// The names of the project's own sub-agents, by their files.
 pub(crate) fn agents(root: &Path) -> Vec<String> {

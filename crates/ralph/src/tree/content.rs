@@ -124,7 +124,7 @@ impl Reader<'_> {
         let path = path_of(&found.path);
         match open_file_at(self.root, path) {
             Ok(file) => read_open(file, buffer),
-            Err(Errno::LOOP) => Ok(look_at_link(self.root, path)),
+            Err(Errno::LOOP) => Ok(look_at_link(self.root, path, None)),
             Err(errno) => self.unopened(found, errno),
         }
     }
@@ -143,7 +143,7 @@ impl Reader<'_> {
 fn read_open(mut file: File, buffer: &mut [u8]) -> io::Result<Seen> {
     let (stamp, kind) = Stamp::of_open(&file)?;
     if kind != FileType::RegularFile {
-        return Ok(Seen::Other(Fact::of(special(kind))));
+        return Ok(Seen::Other { fact: Fact::of(special(kind)), stamp: Some(stamp) });
     }
     match hash(&mut file, buffer) {
         Ok(digest) => Ok(Seen::File { stamp, content: Content::Read(digest) }),
@@ -164,15 +164,15 @@ fn hash(file: &mut File, buffer: &mut [u8]) -> io::Result<Digest> {
 }
 
 fn unreadable(stamp: &Stamp) -> Seen {
-    Seen::Other(Fact::unreadable(Kind::UnreadableFile, stamp))
+    Seen::Other { fact: Fact::unreadable(Kind::UnreadableFile, stamp), stamp: Some(*stamp) }
 }
 
 /// Where a link points; it is not followed.
-pub(super) fn look_at_link(at: BorrowedFd<'_>, name: impl Arg) -> Seen {
+pub(super) fn look_at_link(at: BorrowedFd<'_>, name: impl Arg, stamp: Option<Stamp>) -> Seen {
     match rustix::fs::readlinkat(at, name, Vec::new()) {
-        Ok(target) => Seen::Other(Fact::link(target.as_bytes())),
+        Ok(target) => Seen::Other { fact: Fact::link(target.as_bytes()), stamp },
         Err(Errno::NOENT | Errno::NOTDIR) => Seen::Vanished,
-        Err(_) => Seen::Other(Fact::of(Kind::Unknown)),
+        Err(_) => Seen::Other { fact: Fact::of(Kind::Unknown), stamp },
     }
 }
 

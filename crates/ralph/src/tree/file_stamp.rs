@@ -103,6 +103,17 @@ impl Stamp {
         self.ctime <= hashed.earlier_by(span)
     }
 
+    /// Whether this is another file than it was, or one that was written to since.
+    pub(super) fn is_another_file(&self, was: &Self) -> bool {
+        (self.device, self.inode, self.ctime) != (was.device, was.inode, was.ctime)
+    }
+
+    /// Whether a folder is another one, or was itself renamed: what comes and goes in it moves both of its times.
+    pub(super) fn is_moved_folder(&self, was: &Self) -> bool {
+        (self.device, self.inode) != (was.device, was.inode)
+            || self.ctime != was.ctime && self.mtime == was.mtime
+    }
+
     pub(super) fn write(&self, to: &mut Writer) {
         to.raw(&self.to_bytes());
     }

@@ -87,16 +87,14 @@ impl<'s> StatCache<'s> {
         Remembered { files: at.map_or(&[], |at| &self.files[self.folders[at].files.clone()]) }
     }
 
-    /// Writes what was found to `file`, if it is not what the cache holds already. That it could not be written
-    /// costs time at the next read, and nothing else.
-    pub(super) fn renew(
+    /// What was found, to be stored, if it is not what the cache holds already.
+    pub(super) fn renewed(
         &self,
-        file: &Path,
         root: &Path,
         listing: &ListingRef<'_>,
         found: &[Found],
         settled: impl Fn(&Stamp) -> bool,
-    ) {
+    ) -> Option<Vec<u8>> {
         let listing_to_keep = Some(listing.get()).filter(|listing| listing.is_keepable(&settled));
         let listing_is_kept = match listing {
             ListingRef::Known(_) => true,
@@ -105,12 +103,12 @@ impl<'s> StatCache<'s> {
         let still_good = found.iter().filter(|found| found.is_remembered()).count();
         let is_all_kept =
             still_good == self.files.len() && !found.iter().any(|found| found.is_to_remember(&settled));
-        if !listing_is_kept || !is_all_kept {
-            let mut keep: Vec<Keep<'_>> =
-                found.iter().filter_map(|found| Keep::one(found, &settled)).collect();
-            keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
-            replace(file, &encode(root, listing_to_keep, &keep)).ok();
+        if listing_is_kept && is_all_kept {
+            return None;
         }
+        let mut keep: Vec<Keep<'_>> = found.iter().filter_map(|found| Keep::one(found, &settled)).collect();
+        keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
+        Some(encode(root, listing_to_keep, &keep))
     }
 
     fn decode(bytes: &'s [u8], root: &Path) -> Option<Self> {
@@ -211,7 +209,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 /// Puts `bytes` in place of `file` in one step, readable by its owner only.
-fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(super) fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(()) };
     let mut prefix = OsString::from(name);
     prefix.push(".");

@@ -41,10 +41,19 @@ pub(super) struct Plan<'p> {
 pub(super) struct Walked {
     /// Sorted by the bytes of the path.
     pub(super) found: Vec<Found>,
+    /// The folders that were read, sorted by path.
+    pub(super) folders: Vec<FolderSeen>,
     pub(super) rules: IgnoreRules,
     /// Git would take something that was left out, or not take something apart that was: a cache that no rule ignores, the
     /// books of another version control, a repository within this one.
     pub(super) git_sees_more: bool,
+}
+
+/// A folder as it was when its names were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FolderSeen {
+    pub(super) path: Vec<u8>,
+    pub(super) stamp: Option<Stamp>,
 }
 
 pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
@@ -61,7 +70,7 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
     if walk.queue.has_more() {
         parts.extend(content::on_threads(content::threads(), || walk.take_turns(usize::MAX)));
     }
-    let mut walked = Walked { found: Vec::new(), rules, git_sees_more: false };
+    let mut walked = Walked { found: Vec::new(), folders: Vec::new(), rules, git_sees_more: false };
     let mut folders = Vec::new();
     for part in parts {
         let part = part?;
@@ -72,9 +81,10 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
     // Each folder's files are sorted already. With the folders in order too, what remains is to merge long sorted
     // runs, which is what the stable sort is good at.
     folders.sort_unstable_by(|one, next| one.0.cmp(&next.0));
-    walked.found.reserve(folders.iter().map(|(_, found)| found.len()).sum());
-    for (_, mut found) in folders {
+    walked.found.reserve(folders.iter().map(|(_, _, found)| found.len()).sum());
+    for (path, stamp, mut found) in folders {
         walked.found.append(&mut found);
+        walked.folders.push(FolderSeen { path, stamp });
     }
     walked.found.sort_by(|one, next| one.path.cmp(&next.path));
     Ok(walked)
@@ -120,8 +130,8 @@ struct Walk<'w> {
 /// What one thread brought back.
 #[derive(Default)]
 struct Part {
-    /// Each with its path, and its files sorted.
-    folders: Vec<(Vec<u8>, Vec<Found>)>,
+    /// Each with its path, its stamp, and its files sorted.
+    folders: Vec<(Vec<u8>, Option<Stamp>, Vec<Found>)>,
     rules: IgnoreRules,
     git_sees_more: bool,
 }
@@ -136,7 +146,7 @@ impl Walk<'_> {
             && let Some((folder, turn)) = self.queue.next()
         {
             let subfolders = self.read_folder(folder, &mut names, &mut part)?;
-            looked_at += 1 + part.folders.last().map_or(0, |(_, found)| found.len());
+            looked_at += 1 + part.folders.last().map_or(0, |(_, _, found)| found.len());
             turn.done(subfolders);
         }
         Ok(part)
@@ -168,8 +178,8 @@ impl Walk<'_> {
                 Err(_) => Fact::of(Kind::UnreadableFolder),
             },
         };
-        let found = Found { path: folder.path.as_slice().into(), seen: Seen::Other(fact) };
-        part.folders.push((folder.path, vec![found]));
+        let found = Found { path: folder.path.as_slice().into(), seen: Seen::Other { fact, stamp: None } };
+        part.folders.push((folder.path, None, vec![found]));
         Ok(Vec::new())
     }
 }
@@ -221,7 +231,8 @@ impl<'w> Visit<'w> {
     }
 
     fn finish(self, part: &mut Part) -> Vec<Folder> {
-        part.folders.push((self.folder.path, self.found));
+        let stamp = Stamp::of_open(self.fd).ok().map(|(stamp, _)| stamp);
+        part.folders.push((self.folder.path, stamp, self.found));
         part.git_sees_more |= self.git_sees_more;
         self.subfolders
     }
@@ -325,13 +336,13 @@ impl<'w> Visit<'w> {
 
     fn add(&mut self, name: &[u8], stamp: Option<Stamp>, kind: FileType) {
         let seen = match (kind, stamp) {
-            (_, None) => Seen::Other(Fact::of(Kind::UnreadableFile)),
+            (_, None) => Seen::Other { fact: Fact::of(Kind::UnreadableFile), stamp },
             (FileType::RegularFile, Some(stamp)) => {
                 let known = self.remembered.digest(name, &stamp);
                 Seen::File { stamp, content: known.map_or(Content::Unread, Content::Remembered) }
             }
-            (FileType::Symlink, _) => content::look_at_link(self.fd, name),
-            (kind, _) => Seen::Other(Fact::of(content::special(kind))),
+            (FileType::Symlink, _) => content::look_at_link(self.fd, name, stamp),
+            (kind, _) => Seen::Other { fact: Fact::of(content::special(kind)), stamp },
         };
         self.found.push(Found { path: self.relative().into(), seen });
     }

@@ -468,6 +468,10 @@ fn what_agents_are_told_does_not_send_them_to_ralph_verify() {
     assert!(!reason.contains("ralph verify") && !detail.contains("ralph verify"), "{reason}\n{detail}");
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
     for entry in walk(plugin.as_ref()) {
+        // The help is for the user, who may well run the gates.
+        if entry.ends_with("ralph-help.md") {
+            continue;
+        }
         let text = fs::read_to_string(&entry).unwrap_or_default();
         assert!(!text.contains("ralph verify"), "{}", entry.display());
     }

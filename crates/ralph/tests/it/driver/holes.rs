@@ -126,7 +126,7 @@ fn after_a_kill_resume_repeats_no_verdict_that_it_did_not_make() {
                 .into_iter()
                 .find(|event| event["event"] == "gate_ran")
                 .expect("a gate ran");
-            ran["report"]["outcome"] = json!({"outcome": "passed"});
+            ran["report"]["outcome"] = json!({"kind": "passed"});
             ran["receipt"] = receipt_of(&scene).expect("a receipt");
             lines.push(json!({"event": "run_started", "tree": "00", "files": 1, "pid": pid}));
             lines.push(ran);
