@@ -129,6 +129,8 @@ pub struct Watch {
     pub tree: TreeHash,
     /// Whether a tool ran since that can write.
     pub wrote: bool,
+    /// Whether no stop was judged since then.
+    pub unjudged: bool,
 }
 
 /// A tree that was seen to fail.
@@ -277,7 +279,7 @@ impl State {
             Event::PromptSeen { prompt, tree, accepted } => self.see_prompt(at, prompt, tree, accepted),
             Event::Wrote { .. } => {
                 if let Some(watch) = &mut self.watch {
-                    watch.wrote = true;
+                    (watch.wrote, watch.unjudged) = (true, true);
                 }
             }
             Event::Looked { .. } => self.running = None,
@@ -414,10 +416,17 @@ impl State {
     ) {
         let prompt = prompt.clone();
         self.watch = Some(match self.watch.take() {
-            None => Watch { since: at, accepted: accepted.to_vec(), prompt, tree: tree.clone(), wrote: false },
+            None => Watch {
+                since: at,
+                accepted: accepted.to_vec(),
+                prompt,
+                tree: tree.clone(),
+                wrote: false,
+                unjudged: false,
+            },
             // What was written and not judged is still to be judged, whoever says something in between.
-            Some(watch) if watch.wrote => Watch { prompt, ..watch },
-            Some(watch) => Watch { prompt, tree: tree.clone(), ..watch },
+            Some(watch) if watch.unjudged => Watch { prompt, ..watch },
+            Some(watch) => Watch { prompt, tree: tree.clone(), wrote: false, ..watch },
         });
     }
 
@@ -455,9 +464,12 @@ impl State {
             }
             self.red = (!failures.is_empty()).then(|| Red { tree: tree.clone(), failures, at });
         }
-        if let (Some(watch), true) = (&mut self.watch, judgement.verdict.is_terminal()) {
-            watch.tree = judgement.tree.clone().unwrap_or_else(|| watch.tree.clone());
-            watch.wrote = false;
+        if let Some(watch) = &mut self.watch {
+            watch.unjudged = false;
+            if judgement.verdict.is_terminal() {
+                watch.tree = judgement.tree.clone().unwrap_or_else(|| watch.tree.clone());
+                watch.wrote = false;
+            }
         }
         self.paused = match (judgement.verdict, judgement.limit) {
             (Verdict::Paused, Some(limit)) => Some(PauseCause::Limit { limit }),

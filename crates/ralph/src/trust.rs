@@ -106,7 +106,7 @@ impl<'a> Beginning<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Acceptances {
     pub(crate) counting: Vec<Acceptance>,
-    /// Given since the loop or session began.
+    /// Given since the loop or session began, at a terminal by their own word.
     pub(crate) since: Vec<Acceptance>,
 }
 
@@ -190,7 +190,8 @@ impl Trust {
             Beginning::Session(accepted) => accepted.contains(&acceptance.sha256) && !by_itself(acceptance),
         };
         let (counting, later): (Vec<_>, Vec<_>) = self.accepted(repo).iter().cloned().partition(was_there);
-        Acceptances { counting, since: later.into_iter().filter(|later| !by_itself(later)).collect() }
+        let by_person = |later: &Acceptance| later.by == AcceptedBy::PersonAtATerminal;
+        Acceptances { counting, since: later.into_iter().filter(by_person).collect() }
     }
 
     /// Everything accepted for a repo, the newest last.

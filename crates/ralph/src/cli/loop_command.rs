@@ -238,9 +238,10 @@ pub(super) fn verify_again(place: &Place, found: &DrivenLoop, output: &OutputArg
     } else {
         ui::say(format_args!("{} is over, recorded as verified; its gates were run again:", found.id));
         verified.show();
-        if verified.exit_code() == exit::VERIFIED {
-            ui::say("VERIFIED_DONE");
-        }
+    }
+    // Its end was perhaps never told.
+    if verified.exit_code() == exit::VERIFIED {
+        return tell_end(place, found, output);
     }
     Ok(ExitCode::from(verified.exit_code()))
 }

@@ -21,6 +21,8 @@ pub(super) struct Model {
     edits: u32,
     ann: Session,
     bob: Session,
+    /// Sessions whose loop ended outside of their stops since they last stopped.
+    freed: BTreeMap<String, Freed>,
     /// In the order in which they began.
     pub(super) loops: Vec<Loop>,
     /// The loop that the file in the repo shows.
@@ -127,6 +129,29 @@ impl Expected {
     }
 }
 
+/// Whether a session has yet to read that its loop ended outside of its stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Freed {
+    Surely,
+    /// A hook was killed on the way.
+    Perhaps,
+}
+
+impl Freed {
+    fn told_beside(self, mut expected: Expected) -> Expected {
+        match self {
+            Self::Perhaps => expected.or_more = true,
+            Self::Surely => {
+                expected.says.push("ended outside of a stop".into());
+                if expected.reply == Reply::Silent {
+                    expected.reply = Reply::Told;
+                }
+            }
+        }
+        expected
+    }
+}
+
 /// Who can hear what waits, by what has happened.
 #[derive(Clone, Copy)]
 struct Hears {
@@ -223,6 +248,7 @@ impl Model {
             ann: session.clone(),
             bob: session,
             loops: Vec::new(),
+            freed: BTreeMap::new(),
             shown: None,
             touched: BTreeSet::new(),
             waiting: BTreeMap::new(),
@@ -349,7 +375,15 @@ impl Model {
         if let Some(session) = self.loops[index].session.clone() {
             self.waiting.entry(session).or_default().person.push(line);
         }
-        self.end(index, "cancelled");
+        self.end_outside(index, "cancelled");
+    }
+
+    /// Ends a loop outside of a stop: its session reads of it when it stops next.
+    fn end_outside(&mut self, index: usize, verdict: &'static str) {
+        if let Some(session) = self.loops[index].session.clone() {
+            self.freed.insert(session, Freed::Surely);
+        }
+        self.end(index, verdict);
     }
 
     fn end(&mut self, index: usize, verdict: &'static str) {
@@ -414,7 +448,7 @@ impl Model {
                     return Expected::new(Reply::Told, "Loop resumed");
                 }
                 (false, _) => return Expected::new(Reply::Answered, "Nothing was started"),
-                (true, _) => self.end(own, "cancelled"),
+                (true, _) => self.end_outside(own, "cancelled"),
             }
         }
         let same: Vec<usize> =
@@ -430,12 +464,14 @@ impl Model {
     }
 
     fn begin(&mut self, one: Loop) {
+        one.session.as_ref().map(|session| self.freed.remove(session));
         self.loops.push(one);
         self.touched.insert(self.loops.len() - 1);
     }
 
     fn claim(&mut self, index: usize, session: &str) {
         self.touched.insert(index);
+        self.freed.remove(session);
         self.loops[index].go_on();
         self.loops[index].carried_by(session);
     }
@@ -460,7 +496,7 @@ impl Model {
             return Expected::new(Reply::Answered, "No active Ralph loop found.");
         };
         let line = self.loops[own].cancelled_line();
-        self.end(own, "cancelled");
+        self.end_outside(own, "cancelled");
         Expected::new(Reply::Answered, line)
     }
 
@@ -545,7 +581,7 @@ impl Model {
                 }
                 changed = resting.len();
             }
-            Command::Cancel => open.iter().for_each(|index| self.end(*index, "cancelled")),
+            Command::Cancel => open.iter().for_each(|index| self.end_outside(*index, "cancelled")),
             Command::Reset => open.iter().for_each(|index| self.loops[*index].count_again()),
         }
         self.touched.extend(open);
@@ -582,11 +618,16 @@ impl Model {
             Some(own) if self.loops[own].is_running() => self.judge(own, stop, tool_call),
             _ => Expected::silent(),
         };
+        let expected = match self.freed.remove(session) {
+            Some(freed) if self.own(session).is_none() => freed.told_beside(expected),
+            _ => expected,
+        };
         // Whoever paused it: the person reads once that it rests.
         let rests =
             self.own(session).is_some_and(|own| self.loops[own].is_open() && !self.loops[own].is_running());
+        let or_more = expected.or_more || rests;
         let mut expected = self.with_what_waits(session, expected, Hears { person: true, agent: false });
-        expected.or_more |= rests;
+        expected.or_more |= or_more;
         expected
     }
 
@@ -607,9 +648,14 @@ impl Model {
                 expected
             }
         } else {
-            Expected::silent()
+            // Freed while the gate ran: whether it was said before is another stop's story.
+            self.freed.remove(session);
+            Freed::Perhaps.told_beside(Expected::silent())
         };
-        self.with_what_waits(session, expected, Hears { person: true, agent: false })
+        let or_more = expected.or_more;
+        let mut expected = self.with_what_waits(session, expected, Hears { person: true, agent: false });
+        expected.or_more |= or_more;
+        expected
     }
 
     /// The hook was killed while the gate ran: nothing is counted, and it is not kept quiet.
@@ -637,6 +683,9 @@ impl Model {
             // The client goes on, whatever became of the hook.
             model.session_mut(who).is_there = !matches!(event, Event::Ends);
             model.waiting.clear();
+            for session in [self.name(Who::Ann), self.name(Who::Bob)] {
+                model.freed.insert(session, Freed::Perhaps);
+            }
             model.unsure.extend([self.name(Who::Ann), self.name(Who::Bob)]);
             model.file_is_unsure = true;
         }
