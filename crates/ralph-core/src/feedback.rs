@@ -118,9 +118,7 @@ pub fn cut_off(name: &str, how: &str) -> Notice {
     let line = format!(
         "the gates for `{name}` were cut off ({how}) before there was a verdict; its work is NOT verified"
     );
-    let agent = format!(
-        "ralph: {line}. Do not report it as done."
-    );
+    let agent = format!("ralph: {line}. Do not report it as done.");
     Notice { person: format!("ralph: {line}."), agent: Some(agent) }
 }
 
@@ -183,9 +181,11 @@ pub fn sentence(reason: &Reason) -> String {
         Reason::DefinitionRevoked => {
             "trust in this repo's gates was taken back while the loop ran; no gate was run".into()
         }
-        Reason::AcceptedSince => "the gates passed, but they were accepted after this loop or session began; \
+        Reason::AcceptedSince => {
+            "the gates passed, but they were accepted after this loop or session began; \
              the user has to look at them (`ralph trust --show`) and start a new loop or session"
-            .into(),
+                .into()
+        }
         Reason::PassedAfterFailing => "the gates passed on the same files that failed before: flaky, or \
              something outside the repo changed (install, service)"
             .into(),

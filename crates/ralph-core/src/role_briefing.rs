@@ -19,7 +19,9 @@ pub fn text(gates: &[Gate], task: Option<&str>) -> String {
     if required.len() > MOST_GATES {
         lines.push(format!("- and {} more", required.len() - MOST_GATES));
     }
-    lines.push("Run the tests you need; ralph runs all gates when you stop. Only gate results count.".to_owned());
+    lines.push(
+        "Run the tests you need; ralph runs all gates when you stop. Only gate results count.".to_owned(),
+    );
     lines.push(
         "Leave no debugger statements, placeholders, private keys or files that cannot be parsed behind, and never weaken \
          a test or a gate: if one is wrong, say so."

@@ -126,6 +126,8 @@ pub struct Watch {
     pub accepted: Vec<Digest>,
     pub prompt: Option<String>,
     /// The tree that the last prompt found; later that of the last stop that was allowed.
+    pub found: TreeHash,
+    /// The tree since which everything was judged: an earlier one, where something was written that no stop was judged for.
     pub tree: TreeHash,
     /// Whether a tool ran since that can write.
     pub wrote: bool,
@@ -407,26 +409,21 @@ impl State {
         }
     }
 
-    fn see_prompt(
-        &mut self,
-        at: Timestamp,
-        prompt: &Option<String>,
-        tree: &TreeHash,
-        accepted: &[Digest],
-    ) {
-        let prompt = prompt.clone();
+    fn see_prompt(&mut self, at: Timestamp, prompt: &Option<String>, tree: &TreeHash, accepted: &[Digest]) {
+        let (prompt, found) = (prompt.clone(), tree.clone());
         self.watch = Some(match self.watch.take() {
             None => Watch {
                 since: at,
                 accepted: accepted.to_vec(),
                 prompt,
+                found,
                 tree: tree.clone(),
                 wrote: false,
                 unjudged: false,
             },
             // What was written and not judged is still to be judged, whoever says something in between.
-            Some(watch) if watch.unjudged => Watch { prompt, ..watch },
-            Some(watch) => Watch { prompt, tree: tree.clone(), wrote: false, ..watch },
+            Some(watch) if watch.unjudged => Watch { prompt, found, ..watch },
+            Some(watch) => Watch { prompt, found, tree: tree.clone(), wrote: false, ..watch },
         });
     }
 
@@ -467,7 +464,9 @@ impl State {
         if let Some(watch) = &mut self.watch {
             watch.unjudged = false;
             if judgement.verdict.is_terminal() {
-                watch.tree = judgement.tree.clone().unwrap_or_else(|| watch.tree.clone());
+                if let Some(tree) = &judgement.tree {
+                    (watch.found, watch.tree) = (tree.clone(), tree.clone());
+                }
                 watch.wrote = false;
             }
         }

@@ -171,15 +171,12 @@ impl Found {
         };
         // The same text means something else at the place of another layout.
         let is_file = |acceptance: &&Acceptance| {
-            file.as_ref().is_some_and(|file| {
-                file.layout == acceptance.layout && file.sha256() == acceptance.sha256
-            })
+            file.as_ref()
+                .is_some_and(|file| file.layout == acceptance.layout && file.sha256() == acceptance.sha256)
         };
-        if let (None, Some(since), Some(file)) = (
-            accepted.counting.iter().find(is_file),
-            accepted.since.iter().find(is_file),
-            &file,
-        ) {
+        if let (None, Some(since), Some(file)) =
+            (accepted.counting.iter().find(is_file), accepted.since.iter().find(is_file), &file)
+        {
             return Ok(Self::in_force(since.layout, &file.text, Standing::AcceptedSince, None, defaults));
         }
         let Some(newest) = accepted.counting.last() else {

@@ -58,10 +58,10 @@ use crate::gates::environment::GateEnvironment;
 use crate::gates::{Findable, Watch};
 use crate::head::Head;
 use crate::home::{Home, RepoHome};
+use crate::ledger::{LedgerError, Loop};
 use crate::proc::Stop;
 use crate::repo::Repo;
 use crate::signals::Signals;
-use crate::ledger::{LedgerError, Loop};
 use crate::tree::{Tree, TreeMemory};
 use crate::trust::{Beginning, Trust};
 use crate::{clock, env, files, ledger, proc, rewritten_files, task_list};
@@ -134,12 +134,7 @@ pub(crate) fn begin(
 }
 
 /// Goes on with a loop that nobody drives any more: it is ours from now on. What a killed predecessor left running is ended.
-pub(crate) fn take_over(
-    ledger: &Loop,
-    repo: &Repo,
-    plan: &Plan,
-    at_once: bool,
-) -> Result<(), DriveError> {
+pub(crate) fn take_over(ledger: &Loop, repo: &Repo, plan: &Plan, at_once: bool) -> Result<(), DriveError> {
     let mut taken = None;
     ledger.append_what_follows(|state| {
         taken = state.drive.owner.clone().filter(lease::is_held);
@@ -162,7 +157,8 @@ pub(crate) fn take_over(
 /// The gates that a loop began with hold to its end, whatever becomes of their file.
 pub(crate) fn in_force(home: &Home, repo: &Repo, settings: &Settings, state: &State) -> io::Result<InForce> {
     let trust = Trust::load(home)?;
-    let found = Found::look_for(home, &trust, repo, (None, Beginning::of_loop(Some(state))), &settings.defaults())?;
+    let found =
+        Found::look_for(home, &trust, repo, (None, Beginning::of_loop(Some(state))), &settings.defaults())?;
     Ok(match found {
         // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
         Found::InForce(in_force) if !in_force.config.gates.is_empty() => {

@@ -161,7 +161,10 @@ impl Case<'_> {
         let dirs = others.map(|id| self.home.loop_dir(&id));
         let of_session = dirs.filter(|dir| ledger::mentions(dir, session.as_str().as_bytes()));
         let states = of_session.filter_map(|dir| ledger::state(&dir).ok());
-        states.filter(|state| state.session.as_ref() == Some(session)).flat_map(|state| state.failed_trees).collect()
+        // What failed by other gates says nothing about these.
+        let same_gates = |state: &State| state.definition.as_ref() == Some(&self.in_force.sha256);
+        let of_session = |state: &State| state.session.as_ref() == Some(session) && same_gates(state);
+        states.filter(of_session).flat_map(|state| state.failed_trees).collect()
     }
 
     /// Looks at the checks and says what would be decided, without judging anybody: for a part of the gates, or to see

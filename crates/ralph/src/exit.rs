@@ -32,7 +32,9 @@ pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
     match (state.status, signal) {
         (Status::Ended { verdict }, _) => of_verdict(verdict),
         (_, Some(signal)) => code_of_signal(signal),
-        (Status::Paused, None) if matches!(state.paused, Some(PauseCause::AgentCouldNotStart { .. })) => USAGE,
+        (Status::Paused, None) if matches!(state.paused, Some(PauseCause::AgentCouldNotStart { .. })) => {
+            USAGE
+        }
         (_, None) => NEEDS_PERSON,
     }
 }

@@ -209,12 +209,7 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(
-        run: &'a Run<'a>,
-        plan: &'a Plan,
-        inputs: &'a [Option<GlobSet>],
-        tree: Arc<Tree>,
-    ) -> Self {
+    fn new(run: &'a Run<'a>, plan: &'a Plan, inputs: &'a [Option<GlobSet>], tree: Arc<Tree>) -> Self {
         let count = run.gates.len();
         Self {
             run,
@@ -319,7 +314,8 @@ impl<'a> Pass<'a> {
     fn read_tree_again(&mut self, watch: &mut dyn Watch) -> Result<(), Trouble> {
         let now = self.run.read_tree()?;
         let changes = now.changes_since(&self.tree);
-        let files: Vec<String> = changes.into_iter().take(MOST_NAMED).map(|change| shown(&change.path)).collect();
+        let files: Vec<String> =
+            changes.into_iter().take(MOST_NAMED).map(|change| shown(&change.path)).collect();
         if !files.is_empty() {
             watch.changed(&files);
         }

@@ -53,7 +53,9 @@ pub(crate) fn setting(home: &Home, repo: &Repo, settings: &Settings) -> Reports 
     }
     let accepted = || {
         let trust = Trust::load(home).ok()?;
-        match Found::look(home, repo, &Acceptances::all(trust.accepted(repo)), false, &settings.defaults()).ok()? {
+        match Found::look(home, repo, &Acceptances::all(trust.accepted(repo)), false, &settings.defaults())
+            .ok()?
+        {
             Found::InForce(in_force) => in_force.config.reports,
             Found::Nothing | Found::Untrusted(_) | Found::Revoked => None,
         }

@@ -311,7 +311,8 @@ impl Tree {
     /// What was replaced or written to since `before` was read and has the same content now, sorted by path. A folder that
     /// was moved away and back again is among them; one in which something came and went is not, since tools do that.
     pub(crate) fn moved_since(&self, before: &Self) -> Vec<String> {
-        let name = |path: &[u8]| String::from_utf8_lossy(if path.is_empty() { b"." } else { path }).into_owned();
+        let name =
+            |path: &[u8]| String::from_utf8_lossy(if path.is_empty() { b"." } else { path }).into_owned();
         let was = |path: &[u8]| {
             let at = before.entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok()?;
             Some(&before.entries[at])

@@ -88,7 +88,9 @@ pub(super) fn failing() -> Evidence {
 }
 
 fn failing_on(name: &str) -> Evidence {
-    let Evidence::Gates(seen) = gates_seen(Outcome::Failed { code: 1 }, Vec::new()) else { unreachable!("gates") };
+    let Evidence::Gates(seen) = gates_seen(Outcome::Failed { code: 1 }, Vec::new()) else {
+        unreachable!("gates")
+    };
     Evidence::Gates(GatesSeen { tree: tree(name), ..seen })
 }
 
@@ -660,9 +662,11 @@ fn second_look(evidence: Evidence) -> Facts {
 
 #[test]
 fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
-    for (preset, verdict) in
-        [(&preset::CHECK, Verdict::Released), (&preset::SESSION, Verdict::Paused), (&preset::DRIVE, Verdict::Failed)]
-    {
+    for (preset, verdict) in [
+        (&preset::CHECK, Verdict::Released),
+        (&preset::SESSION, Verdict::Paused),
+        (&preset::DRIVE, Verdict::Failed),
+    ] {
         let with = |facts: Facts| Facts {
             preset,
             limits: Limits::new(preset, crate::layout::Clocks { stale_after: None, clock: None }),

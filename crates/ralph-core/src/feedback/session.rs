@@ -110,7 +110,8 @@ fn how_to_finish(goal: &Goal, has_gates: bool) -> String {
         conditions.push(format!("every task in `{}` is really done and ticked", list.file));
     }
     if has_gates {
-        conditions.push("the gates pass (run the tests you need; ralph runs all gates when you stop)".to_owned());
+        conditions
+            .push("the gates pass (run the tests you need; ralph runs all gates when you stop)".to_owned());
     }
     let promise = goal.promise.as_deref().and_then(Promise::new);
     let done =

@@ -465,7 +465,9 @@ impl From<DriveError> for Failure {
         match error {
             DriveError::Owned(_) => Self::new(exit::NEEDS_PERSON, error.to_string())
                 .hint("`ralph log -f` follows it; `ralph cancel` ends it"),
-            DriveError::Io(_) | DriveError::Ledger(_) | DriveError::Engine(_) => Self::new(exit::NOT_VERIFIED, error.to_string()),
+            DriveError::Io(_) | DriveError::Ledger(_) | DriveError::Engine(_) => {
+                Self::new(exit::NOT_VERIFIED, error.to_string())
+            }
         }
     }
 }

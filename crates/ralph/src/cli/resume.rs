@@ -66,9 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 fn over(place: &Place, arguments: &Arguments) -> Done {
     let last = DrivenLoop::last_in(&place.repo_home)?;
     match (loop_command::ended_without_a_word(place)?, last) {
-        (Some(found), _) if !is_verified(&found) => {
-            loop_command::tell_end(place, &found, &arguments.output)
-        }
+        (Some(found), _) if !is_verified(&found) => loop_command::tell_end(place, &found, &arguments.output),
         (Some(found), _) => loop_command::verify_again(place, &found, &arguments.output),
         (None, Some(found)) if is_verified(&found) => {
             loop_command::verify_again(place, &found, &arguments.output)

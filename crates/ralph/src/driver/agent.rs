@@ -247,9 +247,8 @@ fn refused_login(summary: &StreamSummary) -> bool {
 /// Whether the shell itself says that there is nothing to run.
 fn shell_found_nothing(summary: &StreamSummary) -> bool {
     const WORDS: [&str; 3] = ["not found", "Permission denied", "No such file"];
-    last_line(summary).is_some_and(|line| {
-        line.starts_with("sh: ") && WORDS.iter().any(|words| line.contains(words))
-    })
+    last_line(summary)
+        .is_some_and(|line| line.starts_with("sh: ") && WORDS.iter().any(|words| line.contains(words)))
 }
 
 /// A limit of the client's own (its turns, its dollars) is no failure, whatever it exits with: the work is judged.

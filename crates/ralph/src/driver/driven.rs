@@ -9,8 +9,8 @@ use ralph_core::state::{State, Status};
 
 use super::lease;
 use crate::home::{Home, RepoHome};
-use crate::repo::Repo;
 use crate::ledger::{self, Loop};
+use crate::repo::Repo;
 use crate::{env, proc};
 
 /// A loop of the driver that is not over.

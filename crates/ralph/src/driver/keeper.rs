@@ -59,13 +59,7 @@ struct Task {
 
 impl Keeper {
     /// Without checkpoints where they are not wanted, and where they cannot be.
-    pub(crate) fn new(
-        repo: &Repo,
-        ledger: &Arc<Loop>,
-        id: &LoopId,
-        wishes: &Wishes,
-        stop: &Stop,
-    ) -> Self {
+    pub(crate) fn new(repo: &Repo, ledger: &Arc<Loop>, id: &LoopId, wishes: &Wishes, stop: &Stop) -> Self {
         let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, ledger.dir()));
         let (doing, trouble) = match made {
             None => (Doing::Nothing, None),

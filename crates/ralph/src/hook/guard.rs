@@ -21,11 +21,11 @@ use super::{Door, LetThrough};
 use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Case, Outcome};
 use crate::home::RepoHome;
+use crate::ledger::{self, Loop};
 use crate::repo::{ConfigFile, Repo};
 use crate::sessions::{self, Watched};
 use crate::tree::TreeMemory;
 use crate::trust::{Beginning, Trust};
-use crate::ledger::{self, Loop};
 use crate::{clock, language, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.
@@ -138,7 +138,8 @@ impl Door<'_> {
         guarded.repo_home.create()?;
         let memory = TreeMemory::default();
         let tree = engine::tree_reader(&guarded.repo, &guarded.repo_home).remembering(&memory).read()?;
-        let counting = guarded.trust.that_counts(&guarded.repo, Some(self.session), Beginning::Unknown).counting;
+        let counting =
+            guarded.trust.that_counts(&guarded.repo, Some(self.session), Beginning::Unknown).counting;
         let seen = Event::PromptSeen {
             prompt: self.call.prompt.clone(),
             tree: TreeHash::new(tree.hash()),
@@ -209,7 +210,11 @@ impl Door<'_> {
         let Some(guarded) = self.guarded()? else { return self.tell_of_lost_guard() };
         let state = guarded.state(self)?;
         let Some(watched) = watched.or_else(|| self.watched_by_ledger(&guarded, &state)) else {
-            return if guarded.holds(self)? { self.tell_once(NO_RECORD.to_owned()) } else { Ok(HookReply::Silent) };
+            return if guarded.holds(self)? {
+                self.tell_once(NO_RECORD.to_owned())
+            } else {
+                Ok(HookReply::Silent)
+            };
         };
         GuardedStop { door: self, guarded, state, watched, background }.answer()
     }
@@ -349,7 +354,9 @@ impl GuardedStop<'_> {
             self.door.session,
             &format!("not checked {}", prompt.unwrap_or_default()),
         )?;
-        let line = format!("ralph: nothing changed since your prompt, so this stop was not checked. UNVERIFIED. {sentence}");
+        let line = format!(
+            "ralph: nothing changed since your prompt, so this stop was not checked. UNVERIFIED. {sentence}"
+        );
         Ok(if first { tell(line) } else { HookReply::Silent })
     }
 
@@ -366,10 +373,10 @@ impl GuardedStop<'_> {
     /// It was guarded when the person asked, and nobody looked at what came of it.
     fn was_taken_back(&self) -> Result<HookReply, LetThrough> {
         sessions::unwatch(self.door.home, self.door.session)?;
-        Ok(tell(format!(
+        self.door.tell_once(format!(
             "ralph: the session was not held: trust in the gates of {} was taken back meanwhile. UNVERIFIED.",
             self.guarded.repo.root.display()
-        )))
+        ))
     }
 
     fn session_stop(&self) -> Result<SessionStop, LetThrough> {
@@ -387,7 +394,7 @@ impl GuardedStop<'_> {
         let others = repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
         for id in others {
             let red = ledger::state(&repo_home.loop_dir(&id))?.red;
-            let counts = |red: &Red| red.tree == watch.tree && (id == own || red.at < watch.since);
+            let counts = |red: &Red| red.tree == watch.found && (id == own || red.at < watch.since);
             if let Some(red) = red.filter(counts) {
                 return Ok(red.failures);
             }

@@ -145,8 +145,7 @@ impl MemberStop<'_> {
         let held = self.held_already()?;
         let accepted = self.accepted(held.as_ref())?;
         let revoked = self.trust.revoked_at(self.repo);
-        let found =
-            Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())?;
+        let found = Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())?;
         if let (Some(held), Found::Nothing | Found::Untrusted(_) | Found::Revoked) = (&held, &found) {
             return self.hold_without_gates(&settings, held, deadline);
         }

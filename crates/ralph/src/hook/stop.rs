@@ -15,8 +15,8 @@ use ralph_core::life::Happening;
 use ralph_core::loop_file::LoopFile;
 use ralph_core::preset::{self, Preset};
 use ralph_core::promise::{self, Promise, PromiseSeen};
-use ralph_core::transcript;
 use ralph_core::state::Status;
+use ralph_core::transcript;
 use ralph_core::verdict::Verdict;
 use ralph_core::wire::HookReply;
 
@@ -253,8 +253,7 @@ pub(crate) fn case_of_loop<'a>(
     stop: SessionStop,
 ) -> Case<'a> {
     let place = (&found.repo, &found.repo_home);
-    let case =
-        Case::new(place, settings, in_force, found.id.clone(), Subject::Session, preset_of(found));
+    let case = Case::new(place, settings, in_force, found.id.clone(), Subject::Session, preset_of(found));
     Case {
         session: found.state.session.clone(),
         limits: found.state.limits.clone().unwrap_or_else(|| case.limits.clone()),

@@ -164,6 +164,7 @@ fn s1_r15_cancel_ends_it_for_good_in_the_official_words() {
     talk.uses("Bash").stops("Not yet.").held();
     let answer = talk.command("ralph:cancel-ralph", "");
     assert_eq!(told(&answer), "Cancelled Ralph loop (was at iteration 2)");
+    assert!(told(&talk.stops("Done.")).contains("ended outside of a stop (cancelled)"));
     talk.stops("Done.").silent();
     assert_eq!(told(&talk.command("cancel-ralph", "")), "No active Ralph loop found.");
     assert!(talk.says("繼續").ran.stdout.is_empty(), "a loop that is over does not go on");
@@ -313,6 +314,8 @@ fn pause_resume_and_cancel_work_from_a_terminal() {
     sandbox.ralph(&["resume"]).success().says("Loop resumed");
     talk.uses("Bash").stops("Done.").held();
     sandbox.ralph(&["cancel"]).success().says("Cancelled Ralph loop (was at iteration 2)");
+    let freed = talk.stops("Done.").let_go().expect("a word that it is over");
+    assert!(freed.contains("ended outside of a stop (cancelled)"), "{freed}");
     talk.stops("Done.").silent();
     sandbox.ralph(&["cancel"]).success().says("No active Ralph loop found.");
 }
@@ -367,7 +370,7 @@ fn the_word_pause_is_heard_while_the_gates_run() {
     talk.says("pause");
     let output = running.wait_with_output().expect("an end");
     assert!(begun.elapsed() < std::time::Duration::from_secs(10), "the gates went on");
-    assert!(output.stdout.is_empty(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("paused loop here"), "{output:?}");
     assert_eq!(talk.state()["attempts"], 0);
 }
 

@@ -5,6 +5,8 @@ use crate::support::{Answer, Sandbox};
 
 const GUARDED: &str = "guard: [session]\nverify:\n  - test ! -e broken\n";
 
+/// Said once, at the first stop since it was freed.
+const NOT_CHECKED: &str = "this stop was not checked";
 const FREED: &str = "The session is free";
 const HOLDS_AGAIN: &str = "The gates hold this session again.";
 
@@ -34,6 +36,7 @@ fn a_word_frees_the_session_until_a_word_holds_it_again() {
         breaks_it(&talk, &sandbox, "1").held();
         let answer = talk.person_adds(pause).answered();
         assert!(answer.contains(FREED), "{pause}: {answer}");
+        assert!(talk.agent_stops().told().contains(NOT_CHECKED), "{pause}");
         talk.agent_stops().silent();
         // Free means free, whatever is asked next.
         talk.person_says("something else").silent();
@@ -51,7 +54,8 @@ fn a_session_is_freed_before_it_was_ever_held() {
     let talk = Conversation::new(&sandbox);
     assert!(talk.person_says("pause").answered().contains(FREED));
     talk.person_says("go").silent();
-    breaks_it(&talk, &sandbox, "1").silent();
+    assert!(breaks_it(&talk, &sandbox, "1").told().contains(NOT_CHECKED));
+    breaks_it(&talk, &sandbox, "2").silent();
 }
 
 #[test]
@@ -66,7 +70,7 @@ fn a_word_frees_this_session_and_no_other() {
     for talk in [&one, &other] {
         talk.agent_uses("Write").silent();
     }
-    one.agent_stops().silent();
+    assert!(one.agent_stops().told().contains(NOT_CHECKED));
     other.agent_stops().held();
 }
 
@@ -147,6 +151,7 @@ fn a_person_at_a_terminal_frees_the_session_and_an_agent_does_not() {
         talk.agent_stops().held();
 
         sandbox.ralph(&["pause"]).success().says(FREED);
+        assert!(talk.agent_stops().told().contains(NOT_CHECKED));
         talk.agent_stops().silent();
         sandbox.ralph(&["pause"]).success().says("No active Ralph loop found.");
         sandbox.ralph(&["resume"]).success().says(HOLDS_AGAIN);

@@ -80,6 +80,8 @@ fn s4_r8_giving_up_is_terminal_and_frees_the_stop() {
     talk.uses("Bash").stops("Done.").held();
     state(&sandbox, &["fail", SESSION, "loop", " "]).exits(2).says("there is no reason");
     state(&sandbox, &["fail", SESSION, "loop", "the \u{1b}[31mservice\u{1b}[0m is down"]).success();
+    let freed = talk.stops("Done.").let_go().expect("a word that it is over");
+    assert!(freed.contains("ended outside of a stop (failed)"), "{freed}");
     talk.stops("Done.").silent();
     let shown = read(&sandbox, SESSION);
     assert_eq!((&shown["status"], &shown["verdict"]), (&json!("ended"), &json!("failed")));
@@ -150,7 +152,8 @@ fn deleting_ends_the_loop_and_keeps_its_log() {
     let sandbox = begun(GATE);
     let id = read(&sandbox, SESSION)["loop"].as_str().expect("an id").to_owned();
     state(&sandbox, &["delete", SESSION]).success().says(&id);
-    Talk::new(&sandbox, SESSION).stops("Done.").silent();
+    let freed = Talk::new(&sandbox, SESSION).stops("Done.").let_go().expect("a word that it is over");
+    assert!(freed.contains("ended outside of a stop (cancelled)"), "{freed}");
     state(&sandbox, &["read", SESSION]).exits(2).says("has no loop here");
     state(&sandbox, &["delete", SESSION, "loop"]).exits(2).says("has no loop here");
     sandbox.ralph(&["log", &id]).success().says("cancelled: the person said so");

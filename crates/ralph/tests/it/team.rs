@@ -202,7 +202,10 @@ fn s4_r9_an_agent_of_a_role_hears_what_it_is_judged_by() {
         let said = answer.ran.json();
         assert_eq!(said["hookSpecificOutput"]["hookEventName"], "SubagentStart", "{answer:#?}");
         let context = said["hookSpecificOutput"]["additionalContext"].as_str().expect("context");
-        assert!(context.contains("- make check") && context.contains("`ralph verify`"), "{context}");
+        assert!(
+            context.contains("- make check") && context.contains("ralph runs all gates when you stop"),
+            "{context}"
+        );
         assert!(!context.contains("works on"), "there is no loop: {context}");
     }
     starts("general-purpose").silent();

@@ -75,9 +75,16 @@ fn a_finished_loop_is_not_begun_again() {
     let scene = Scene::new(DONE, ": > done");
     verified(scene.drive(&[]));
     let id = scene.loop_id();
-    unverified(scene.resume(&[&id]).end(), 2).says("is over");
-    unverified(scene.resume(&[]).end(), 0).says("No active Ralph loop found.");
+    // A recorded verdict is not repeated: the gates say what it is worth now.
+    for words in [&[id.as_str()][..], &[]] {
+        verified(scene.resume(words).end()).says("its gates were run again");
+    }
     assert_eq!(scene.runs(), 1);
+    let failed = Scene::new(DONE, "true");
+    unverified(failed.drive(&["--max-iterations", "1"]), 1);
+    unverified(failed.resume(&[&failed.loop_id()]).end(), 2).says("is over");
+    unverified(failed.resume(&[]).end(), 1).says("No active Ralph loop found.");
+    assert_eq!(failed.runs(), 1);
 }
 
 #[test]

@@ -72,12 +72,12 @@ fn what_an_agent_is_denied_is_told_and_the_third_time_needs_a_person() {
 }
 
 #[test]
-fn a_key_that_the_service_does_not_know_needs_a_person_at_once() {
+fn a_key_that_the_service_refuses_twice_needs_a_person() {
     let agent = r#"echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key"}'"#;
     let scene = Scene::of_claude(DONE, agent);
     unverified(scene.drive(&[]), 3);
     scene.is_paused_because("not_signed_in");
-    assert_eq!(scene.runs(), 1);
+    assert_eq!(scene.runs(), 2);
 }
 
 /// A driver that is killed takes nothing with it that the next prompt needs.
