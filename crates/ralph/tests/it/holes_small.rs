@@ -1,0 +1,3 @@
+//! Attacks that were found against the finished product, one file for each kind. Each of them once succeeded.
+
+mod borrowed_trust;
