@@ -1,3 +1,4 @@
 //! Attacks that were found against the finished product, one file for each kind. Each of them once succeeded.
 
 mod borrowed_trust;
+mod foreign_programs;
