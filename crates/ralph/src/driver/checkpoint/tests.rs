@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
-use std::time::Instant;
 
 use super::*;
 use crate::git;
@@ -398,7 +397,7 @@ fn a_file_with_a_filter_stays_as_the_index_has_it_and_no_filter_runs() {
     for (number, pace) in [(0, Pace::AtEase), (1, Pace::WithCare)] {
         checkpoints.pace = pace;
         let Kept { commit, lacks } = checkpoints.keep_now(number).expect("kept");
-        let why = "with a filter, which is not run: new.up and 1 more";
+        let why = "with a filter, which is not run: new.up, tracked.up";
         assert_eq!(lacks.as_deref(), Some(why), "{pace:?}");
         assert_eq!(scene.names(&commit), ".gitattributes .gitignore a.txt new.other tracked.up");
         assert_eq!(scene.git(&["show", &format!("{commit}:tracked.up")]), "one");

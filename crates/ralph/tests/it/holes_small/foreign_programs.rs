@@ -16,7 +16,9 @@ impl Scene {
     fn new() -> Self {
         let mut sandbox = Sandbox::gated("verify:\n  - test -e done\n");
         sandbox.set("CANARY", sandbox.home().join("canary").to_string_lossy());
-        let text = format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", sandbox.home().join("ran").display());
+        // Its own name and the command that started it.
+        let who = "$0 $* from $(tr '\\0' ' ' < /proc/$PPID/cmdline)";
+        let text = format!("#!/bin/sh\necho \"{who}\" >> {}\ncat\n", sandbox.home().join("ran").display());
         write_program(&sandbox.home().join("canary"), &text);
         sandbox.file("work.txt", "zero\n");
         sandbox.git(&["add", "-A"]);
@@ -166,9 +168,9 @@ fn the_programs_of_a_submodule_do_not_run() {
     scene.sandbox.git(&["submodule", "--quiet", "add", source.to_str().expect("a readable path"), "sub"]);
     scene.sandbox.git(&["commit", "-qam", "a submodule"]);
     // The size stays and the time changes: git has to read the file again to know whether it changed.
-    let agent = "git -C sub config filter.x.clean $CANARY; git -C sub config core.fsmonitor $CANARY
+    let agent = "git -C sub -c user.name=t -c user.email=t@example.com commit -q --allow-empty -m next
+        git -C sub config filter.x.clean $CANARY; git -C sub config core.fsmonitor $CANARY
         echo '* filter=x' >> .git/modules/sub/info/attributes; git config -f .gitmodules submodule.sub.ignore none
-        git -C sub -c user.name=t -c user.email=t@example.com -c core.fsmonitor=false commit -q --allow-empty -m next
         sleep 0.05; echo in > sub/in.txt";
     scene.drive(agent).success();
     scene.nothing_ran("a submodule");
