@@ -109,6 +109,27 @@ fn a_filter_that_the_agent_sets_does_not_run_at_the_checkpoint() {
     }
 }
 
+/// By then checkpoints are made from the one before, without a `git add`.
+#[test]
+fn a_filter_that_is_set_in_a_later_iteration_is_noticed() {
+    for attributes in [".gitattributes", ".git/info/attributes"] {
+        let scene = Scene::new();
+        let agent = format!(
+            "n=$(ls ../home | grep -c '^run'); : > ../home/run$n; echo $n > work.txt; sleep 0.05
+             if test $n = 4; then git config filter.x.clean $CANARY; echo '* filter=x' > {attributes}; fi
+             if test $n = 5; then : > done; fi"
+        );
+        scene.sandbox.file("agent.sh", &agent);
+        let arguments = ["loop", "work", "--agent", "command:sh agent.sh", "--max-iterations", "6"];
+        let ran = scene.sandbox.ralph(&arguments).success();
+        scene.nothing_ran(attributes);
+        assert!(ran.stderr.contains("which is not run: "), "{attributes}: {ran:#?}");
+        let last = format!("{}6", scene.kept().trim_end_matches('1'));
+        let kept = scene.sandbox.git(&["show", &format!("{last}:work.txt")]);
+        assert_eq!(kept, "3\n", "{attributes}: as before the filter");
+    }
+}
+
 #[test]
 fn files_without_a_filter_are_kept_beside_those_with_one() {
     let scene = Scene::new();
