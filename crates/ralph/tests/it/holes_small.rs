@@ -2,3 +2,4 @@
 
 mod borrowed_trust;
 mod foreign_programs;
+mod terminal;
