@@ -68,4 +68,5 @@ pub mod task_list;
 pub mod telling;
 pub mod transcript;
 pub mod verdict;
+pub mod visible_text;
 pub mod wire;

@@ -3,3 +3,4 @@
 mod borrowed_trust;
 mod foreign_programs;
 mod terminal;
+mod trust_show;
