@@ -2,5 +2,6 @@
 
 mod borrowed_trust;
 mod foreign_programs;
+mod linked_config;
 mod terminal;
 mod trust_show;
