@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use ralph_core::id::Digest;
@@ -105,10 +106,16 @@ impl Repo {
 
     /// The config in use. A linked work tree without one uses that of the checkout it belongs to.
     pub(crate) fn config(&self) -> io::Result<Option<ConfigFile>> {
-        match config_in(&self.root)? {
+        let folders = self.folders();
+        match config_in(&folders, &self.root)? {
             Some(found) => Ok(Some(found)),
-            None => self.main_checkout.as_deref().map_or(Ok(None), config_in),
+            None => self.main_checkout.as_deref().map_or(Ok(None), |main| config_in(&folders, main)),
         }
+    }
+
+    /// Where its files may lie: a linked work tree may link to those of the checkout that it belongs to.
+    fn folders(&self) -> Vec<&Path> {
+        iter::once(self.root.as_path()).chain(self.main_checkout.as_deref()).collect()
     }
 
     /// Other configs that lie here and are not the one in use.
@@ -131,7 +138,7 @@ impl Repo {
     pub(crate) fn task(&self, layout: Layout) -> io::Result<Task> {
         let data = layout.data();
         let pointer = match data.current_task {
-            Some(path) => files::read_foreign(&self.root.join(path))?,
+            Some(path) => files::read_inside(&self.folders(), &self.root, path)?,
             None => None,
         };
         let named = pointer.and_then(|text| layout::normalise_task(&String::from_utf8_lossy(&text)));
@@ -158,10 +165,10 @@ fn has_config(folder: &Path) -> bool {
     Layout::ALL.into_iter().any(|layout| folder.join(layout.data().config).is_file())
 }
 
-fn config_in(root: &Path) -> io::Result<Option<ConfigFile>> {
+fn config_in(folders: &[&Path], root: &Path) -> io::Result<Option<ConfigFile>> {
     for layout in Layout::ALL {
         let path = layout.data().config;
-        if let Some(text) = files::read_foreign(&root.join(path))? {
+        if let Some(text) = files::read_inside(folders, root, path)? {
             return Ok(Some(ConfigFile { layout, path, text }));
         }
     }
