@@ -105,23 +105,10 @@ pub(crate) fn read_foreign(path: &Path) -> io::Result<Option<Vec<u8>>> {
     if text.len() as u64 > LARGEST { refused("it is larger than 4 MiB") } else { Ok(Some(text)) }
 }
 
-/// The same for a file of a repo, named from `root`: a link that leads out of all of the folders is an error that says
-/// nothing of what lies there.
-pub(crate) fn read_inside(folders: &[&Path], root: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
-    let real = match fs::canonicalize(root.join(name)) {
-        Ok(real) => real,
-        Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(io::Error::new(error.kind(), format!("{name}: {error}"))),
-    };
-    let is_inside = |folder: &&Path| fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder));
-    if !folders.iter().any(is_inside) {
-        let what = format!(
-            "{name} is a link that leads out of the repo and is not read; \
-             put the file itself there, or a link to a file inside of the repo"
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    read_foreign(&real)
+/// Whether there is something at that path, and it really lies in none of the folders: a link leads there.
+pub(crate) fn leads_out(folders: &[&Path], path: &Path) -> bool {
+    let Ok(real) = fs::canonicalize(path) else { return false };
+    !folders.iter().any(|folder| fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder)))
 }
 
 /// Opening a pipe that nobody writes to would wait for ever.

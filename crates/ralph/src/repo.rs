@@ -138,7 +138,11 @@ impl Repo {
     pub(crate) fn task(&self, layout: Layout) -> io::Result<Task> {
         let data = layout.data();
         let pointer = match data.current_task {
-            Some(path) => files::read_inside(&self.folders(), &self.root, path)?,
+            // It is shown, so nothing of a file elsewhere may be in it; it still is a task.
+            Some(path) if files::leads_out(&self.folders(), &self.root.join(path)) => {
+                Some(b"outside-of-the-repo".to_vec())
+            }
+            Some(path) => files::read_foreign(&self.root.join(path))?,
             None => None,
         };
         let named = pointer.and_then(|text| layout::normalise_task(&String::from_utf8_lossy(&text)));
@@ -168,7 +172,15 @@ fn has_config(folder: &Path) -> bool {
 fn config_in(folders: &[&Path], root: &Path) -> io::Result<Option<ConfigFile>> {
     for layout in Layout::ALL {
         let path = layout.data().config;
-        if let Some(text) = files::read_inside(folders, root, path)? {
+        // An error about it would print what lies there.
+        if files::leads_out(folders, &root.join(path)) {
+            let what = format!(
+                "{path} is a link that leads out of the repo and is not read; \
+                 put the file itself there, or a link to a file inside of the repo"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        if let Some(text) = files::read_foreign(&root.join(path))? {
             return Ok(Some(ConfigFile { layout, path, text }));
         }
     }
