@@ -3,5 +3,6 @@
 mod borrowed_trust;
 mod foreign_programs;
 mod linked_config;
+mod loop_file_copy;
 mod terminal;
 mod trust_show;
