@@ -4,5 +4,6 @@ mod borrowed_trust;
 mod foreign_programs;
 mod linked_config;
 mod loop_file_copy;
+mod plain_loop;
 mod terminal;
 mod trust_show;
