@@ -9,7 +9,7 @@ use crate::budget::{Attempts, OnExhausted};
 use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen};
 use crate::gate::{Answer, GateReport, Outcome};
 use crate::id::{Digest, GateName, TreeHash};
-use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause};
+use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
 use crate::promise::PromiseSeen;
 use crate::state::{State, Status, seconds_between};
 use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
@@ -45,9 +45,11 @@ pub enum Ignored {
 }
 
 pub fn decide(state: &State, facts: &Facts) -> Step {
+    // A plain look is judged, whatever happened to the looks before it.
+    let is_plain = facts.subject == Subject::Plain;
     let ignored = match (state.status, facts.checks) {
-        (Status::Paused, _) if !begins_anew(state, facts) => Some(Ignored::Paused),
-        (Status::Ended { .. }, _) if state.goal.is_some() => Some(Ignored::Over),
+        (Status::Paused, _) if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
+        (Status::Ended { .. }, _) if !is_plain && state.goal.is_some() => Some(Ignored::Over),
         (_, Checks::Nothing) => Some(Ignored::NothingToHold),
         _ => None,
     };
@@ -91,9 +93,10 @@ impl Stop<'_> {
 
     /// Begins the loop, or finds out whether its count starts again.
     fn open(&mut self) {
+        let is_anothers = self.facts.subject == Subject::Plain && self.state.goal.is_some();
         match self.state.status {
-            Status::Running => self.restart_if_due(),
-            Status::Fresh | Status::Ended { .. } | Status::Paused => self.begin(),
+            Status::Running if !is_anothers => self.restart_if_due(),
+            Status::Running | Status::Fresh | Status::Ended { .. } | Status::Paused => self.begin(),
         }
         self.note_export();
     }

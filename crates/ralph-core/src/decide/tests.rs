@@ -642,3 +642,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_plain_look_is_judged_whatever_became_of_the_looks_before() {
+    let plain = |evidence| Facts { subject: Subject::Plain, session: None, ..facts(evidence) };
+    let paused = |why| Event::Paused { why };
+    let cancelled = Event::Cancelled { why: crate::ledger::event::CancelCause::Command };
+    for event in [paused(PauseCause::Command), paused(PauseCause::Errors), cancelled] {
+        let mut looks = Loop::default();
+        assert!(is_hold(&looks.stop(&plain(failing()))));
+        looks.take(event.clone());
+        assert!(is_hold(&looks.stop(&plain(failing()))), "{event:?}");
+        looks.take(event.clone());
+        assert_eq!(verdict(&looks.stop(&plain(passing()))), Some(Verdict::Verified), "{event:?}");
+    }
+}
