@@ -9,7 +9,6 @@ use crate::facts::BackgroundWork;
 use crate::goal::Goal;
 use crate::id::{AgentId, SessionId};
 use crate::layout::Clocks;
-use crate::ledger::event::Subject;
 use crate::life::Happening;
 use crate::preset::{self, Preset};
 use crate::promise::NearMiss;

@@ -11,7 +11,6 @@ use crate::gate::receipt::{Receipt, Witnessed};
 use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::id::{AgentId, SessionId};
 use crate::layout::Layout;
-use crate::ledger::event::Subject;
 use crate::preset;
 use crate::state_file::Exported;
 

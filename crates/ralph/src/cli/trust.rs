@@ -8,7 +8,7 @@ use ralph_core::config::{Config, Guard, Reports};
 use ralph_core::duration;
 use ralph_core::facts::Standing;
 use ralph_core::gate::{Gate, Order};
-use ralph_core::id::Digest;
+use ralph_core::id::{Digest, GateName};
 use ralph_core::layout::Layout;
 use ralph_core::visible_text::mark;
 use serde_json::{Map, Value, json};
@@ -267,7 +267,7 @@ fn show_gate(gate: &Gate) {
         Order::WithNeighbours => lines.push("parallel: runs beside its neighbours".into()),
         Order::After(names) if names.is_empty() => lines.push("needs: nothing, runs at once".into()),
         Order::After(names) => {
-            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            let names: Vec<&str> = names.iter().map(GateName::as_str).collect();
             lines.push(format!("needs: {}", shown(&names.join(", "))));
         }
     }

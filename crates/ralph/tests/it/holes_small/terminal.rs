@@ -121,7 +121,7 @@ fn a_task_and_a_path_with_escapes_come_out_as_plain_text() {
         // A terminal ends its lines with both.
         ran.stdout = without_our_colours(&ran.stdout).replace("\r\n", "\n");
         // What draws while gates run moves the cursor; it only does so at the beginning of a line of its own.
-        if arguments != &["verify"] {
+        if *arguments != ["verify"] {
             is_harmless(&ran, &format!("{arguments:?} on a terminal"));
         }
         assert!(
