@@ -315,6 +315,10 @@ fn facts(export: ExportSeen) -> Facts {
         _ => None,
     };
     Facts {
+        process: 42,
+        rewritten: Vec::new(),
+        failed_elsewhere: Vec::new(),
+        is_second_look: false,
         arrived: now,
         now,
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a") },

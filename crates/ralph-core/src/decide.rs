@@ -45,9 +45,11 @@ pub enum Ignored {
 }
 
 pub fn decide(state: &State, facts: &Facts) -> Step {
+    // A plain look is judged, whatever happened to the looks before it.
+    let is_plain = facts.subject == Subject::Plain;
     let ignored = match (state.status, facts.checks) {
-        (Status::Paused, _) if !begins_anew(state, facts) => Some(Ignored::Paused),
-        (Status::Ended { .. }, _) if state.goal.is_some() => Some(Ignored::Over),
+        (Status::Paused, _) if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
+        (Status::Ended { .. }, _) if !is_plain && state.goal.is_some() => Some(Ignored::Over),
         (_, Checks::Nothing) => Some(Ignored::NothingToHold),
         _ => None,
     };
@@ -92,9 +94,10 @@ impl Stop<'_> {
 
     /// Begins the loop, or finds out whether its count starts again.
     fn open(&mut self) {
+        let is_anothers = self.facts.subject == Subject::Plain && self.state.goal.is_some();
         match self.state.status {
-            Status::Running => self.restart_if_due(),
-            Status::Fresh | Status::Ended { .. } | Status::Paused => self.begin(),
+            Status::Running if !is_anothers => self.restart_if_due(),
+            Status::Running | Status::Fresh | Status::Ended { .. } | Status::Paused => self.begin(),
         }
         self.note_export();
     }

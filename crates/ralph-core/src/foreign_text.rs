@@ -39,6 +39,45 @@ pub(crate) fn without_escapes(text: &str) -> String {
     plain
 }
 
+/// A line of ours on its way to a terminal: what a name or a path in it could steer the terminal with is taken out, one
+/// character at a time, so that an unfinished escape cannot take words of ours with it. The sequences in `ours` stay.
+pub fn for_terminal(text: &str, ours: &[&str]) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let of_ours = ours.iter().find(|sequence| c == '\u{1b}' && rest.starts_with(**sequence));
+        let (taken, kept) = match of_ours {
+            Some(sequence) => (sequence.len(), true),
+            None => (c.len_utf8(), !steers_terminal(c)),
+        };
+        if kept {
+            plain.push_str(&rest[..taken]);
+        }
+        rest = &rest[taken..];
+    }
+    plain
+}
+
+/// JSON on its way to a terminal or a script: the data stays as it is, with every such character as `\uXXXX`.
+pub fn json_for_terminal(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    for c in json.chars() {
+        if steers_terminal(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                plain.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+fn steers_terminal(c: char) -> bool {
+    let is_other = matches!(c, '\u{61c}' | '\u{2028}' | '\u{2029}');
+    c != '\n' && c != '\t' && (c.is_control() || is_other || hides_or_reorders(c))
+}
+
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
 fn skip_escape(chars: &mut Chars<'_>) {
@@ -194,6 +233,34 @@ mod tests {
         );
         let pem = "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb\n";
         assert_eq!(clean(pem.as_bytes(), &Secrets::default()), "a\n[redacted]\nb\n");
+    }
+
+    #[test]
+    fn a_line_of_ours_loses_what_steers_and_nothing_else() {
+        let ours = ["\u{1b}[32m", "\u{1b}[0m"];
+        let table = [
+            ("\u{1b}[32mgood\u{1b}[0m", "\u{1b}[32mgood\u{1b}[0m"),
+            ("a\u{1b}]52;c;eA== the rest stays", "a]52;c;eA== the rest stays"),
+            ("a\u{1b}[2Jb\u{1b}[31mc", "a[2Jb[31mc"),
+            ("a\u{9b}31mb\u{7}c\u{8}d\u{7f}e", "a31mbcde"),
+            ("ours\rtheirs", "ourstheirs"),
+            ("one\n\ttwo", "one\n\ttwo"),
+            ("a\u{202e}b\u{2066}c\u{61c}d\u{2028}e\u{e0041}f", "abcdef"),
+            ("測試 é ñ ☑", "測試 é ñ ☑"),
+            ("\u{1b}", ""),
+        ];
+        for (text, plain) in table {
+            assert_eq!(for_terminal(text, &ours), plain, "{text:?}");
+        }
+        assert_eq!(for_terminal("\u{1b}[32mx", &[]), "[32mx");
+    }
+
+    #[test]
+    fn json_keeps_its_data() {
+        let value = serde_json::json!({"a\u{9b}": "x\u{202e}\u{e0041}\u{7f}\u{1b}\"é"});
+        let plain = json_for_terminal(&value.to_string());
+        assert!(!plain.chars().any(steers_terminal), "{plain}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&plain).expect("JSON"), value);
     }
 
     proptest! {

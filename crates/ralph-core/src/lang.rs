@@ -128,6 +128,8 @@ words! {
     tasks_open,
     gates_hold,
     gates_not_accepted,
+    /// Another tool's file was where ours goes; `{copy}` is where it is now.
+    loop_file_copied,
     gates_failing,
     promise_wanted,
     promise_missing_but_verified,

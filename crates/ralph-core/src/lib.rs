@@ -15,7 +15,7 @@
 //! - [`start_request`], [`control_word`]: what a person says to a loop
 //! - [`completion_marker`], [`state_file`], [`loop_file`]: claims and state of other layouts and of the official plugin
 //! - [`hygiene`]: what nobody means to leave behind in the lines they add
-//! - [`foreign_text`], [`secrets`], [`excerpt`], [`feedback`]: what the agent and the person are told
+//! - [`foreign_text`], [`visible_text`], [`secrets`], [`excerpt`], [`feedback`]: what the agent and the person are told
 //! - [`role_briefing`]: what an agent hears that is called into a judged session
 //! - [`lang`], [`banner`], [`loop_error`], [`telling`]: what a person reads about a loop, in four languages
 //! - [`goal`], [`transcript`]: what a session's loop is for, and whether a tool was called; [`note`]: what is noted about it
@@ -68,4 +68,5 @@ pub mod task_list;
 pub mod telling;
 pub mod transcript;
 pub mod verdict;
+pub mod visible_text;
 pub mod wire;

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::definition::SettingsError;
-use crate::engine::EngineError;
+use crate::engine::{self, EngineError};
 use crate::ledger::LedgerError;
 use crate::{exit, ui};
 
@@ -152,6 +152,15 @@ fn wrong_hook(arguments: &HookArguments) -> ExitCode {
         wrong_time.unwrap_or_else(|| format!("there is no client `{}`; there is: claude", arguments.client)),
     );
     ExitCode::from(exit::NOT_VERIFIED)
+}
+
+/// The runs of `ralph verify` have a log like a loop, and are none.
+fn must_be_a_loop(place: &context::Place, word: Option<&str>, verb: &str) -> Result<(), Failure> {
+    if word.is_none() || place.named_loop(word)? != engine::plain_loop() {
+        return Ok(());
+    }
+    let what = format!("`verify` is the log of your own `ralph verify` runs; there is nothing to {verb}");
+    Err(Failure::new(exit::USAGE, what).hint("`ralph status` lists the loops"))
 }
 
 /// Why a command could not do its work: what, and how to mend it.

@@ -105,6 +105,12 @@ pub(crate) fn read_foreign(path: &Path) -> io::Result<Option<Vec<u8>>> {
     if text.len() as u64 > LARGEST { refused("it is larger than 4 MiB") } else { Ok(Some(text)) }
 }
 
+/// Whether there is something at that path, and it really lies in none of the folders: a link leads there.
+pub(crate) fn leads_out(folders: &[&Path], path: &Path) -> bool {
+    let Ok(real) = fs::canonicalize(path) else { return false };
+    !folders.iter().any(|folder| fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder)))
+}
+
 /// Opening a pipe that nobody writes to would wait for ever.
 pub(crate) fn open_without_waiting(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits();

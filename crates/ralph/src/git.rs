@@ -1,6 +1,8 @@
-//! One call of git that cannot do more than asked: nothing that a repository or a person configures for commits is run
-//! (hooks, signing, file watchers, housekeeping), the variables of another call of git do not lead it elsewhere, and it
-//! is ended with its whole process group when its time is over.
+//! One call of git that cannot do more than asked: no program that a repository or the user configures is started (hooks,
+//! signing, file watchers, housekeeping, transports), the variables of another call of git do not lead it elsewhere, and it
+//! is ended with its whole process group when its time is over. Calls that read files of the work tree are [`sealed`].
+
+mod sealed;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use ralph_core::duration;
 
+pub(crate) use self::sealed::{NotToAdd, SealedGit};
 use crate::tree::Stamp;
 use crate::{env, files, short_command};
 
@@ -22,9 +25,10 @@ pub(crate) const AUTHOR: &str = "ralph";
 pub(crate) const EMAIL: &str = "ralph@localhost";
 
 /// Settings that hold for this call alone, whatever any config file says.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    "submodule.recurse=false",
     // A split index would put its other half into the repository.
     "core.splitIndex=false",
     // It is nobody's but ours and made anew where it is damaged: a sum over all of it each time is not worth its cost.
@@ -38,6 +42,9 @@ const SETTINGS: [&str; 11] = [
     "maintenance.auto=false",
     "advice.addEmbeddedRepo=false",
 ];
+
+/// No transport has this name: an older git that would fetch what is missing starts no `ssh` and no helper.
+const NO_PROTOCOL: &str = "none";
 
 /// Why a call of git came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -205,15 +212,42 @@ impl Git {
         run(command, &what, input, &self.scratch, limit)
     }
 
-    /// A git for a person to look at: with their pager, their colours and the terminal, in this repository.
-    pub(crate) fn for_a_person(&self) -> Command {
+    /// A `git diff` for the user to look at, with their pager, their colours and the terminal, in this repository. Nothing
+    /// that the repository's config names is started: `GIT_PAGER` overrides every pager in a config.
+    pub(crate) fn diff_for_the_user(&self) -> Command {
         let mut command = Command::new("git");
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
             command.env_remove(name);
         }
+        let pager = pager_of_the_user(&self.scratch).unwrap_or_else(|| "less".into());
+        command.env("GIT_PAGER", pager).env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", NO_PROTOCOL);
+        command.args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"]);
+        command.args(["diff", "--no-ext-diff", "--no-textconv", "--submodule=short"]);
         command.current_dir(&self.root);
         command
     }
+}
+
+/// The pager that `git diff` has outside of any repository: by the user's environment, their own config, or git's default.
+fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
+    let folder = tempfile::Builder::new().prefix("git-").tempdir_in(scratch).ok()?;
+    let ask = |words: [&str; 2]| {
+        let mut command = Command::new("git");
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"] {
+            command.env_remove(name);
+        }
+        command.env("GIT_CEILING_DIRECTORIES", scratch).args(words).current_dir(folder.path());
+        let answer = run(command, words[0], None, scratch, Duration::from_secs(10)).ok()?;
+        Some(OsStr::from_bytes(answer.trim_ascii_end()).to_owned())
+    };
+    // This one may also be no program but yes or no.
+    let is_program = |value: &OsString| {
+        !["true", "yes", "on", "1", "false", "no", "off", "0", ""].iter().any(|word| value == word)
+    };
+    let from_environment = env::all().find(|(name, _)| name == "GIT_PAGER").map(|(_, value)| value);
+    from_environment
+        .or_else(|| ask(["config", "pager.diff"]).filter(is_program))
+        .or_else(|| ask(["var", "GIT_PAGER"]))
 }
 
 /// The top of the work tree around a folder, where it is as `git init` and `git clone` make it: a `.git` folder that is ours
@@ -292,7 +326,8 @@ fn command(root: &Path) -> Command {
     for (name, value) in [("NAME", AUTHOR), ("EMAIL", EMAIL)] {
         command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
     }
-    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", NO_PROTOCOL);
+    command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).current_dir(root);
     command
 }

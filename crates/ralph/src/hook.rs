@@ -131,7 +131,8 @@ fn went_wrong(call: &HookCall, why: &str) -> HookReply {
 
 fn complain(line: &str) -> ExitCode {
     let line = line.strip_prefix("ralph: ").unwrap_or(line);
-    let _nobody_listens = writeln!(io::stderr(), "ralph: {line}");
+    let _nobody_listens =
+        writeln!(io::stderr(), "ralph: {}", ralph_core::foreign_text::for_terminal(line, &[]));
     ExitCode::SUCCESS
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use ralph_core::hygiene::{Flaw, FlawKind, MOST_FLAWS, added, look};
 use serde::de::IgnoredAny;
 
-use crate::git::Git;
+use crate::git::{Git, SealedGit};
+use crate::head::Head;
 use crate::{env, short_command};
 
 /// It stands before gates that may take minutes, and must not be noticed beside them.
@@ -32,8 +33,10 @@ const NOTHING: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 pub(crate) fn look_at(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
     let Ok(git) = Git::find(root, scratch) else { return Vec::new() };
     let mut found = Found::default();
-    let diff =
-        [since, Some("HEAD"), Some(NOTHING)].into_iter().flatten().find_map(|from| added_to(&git, from));
+    let last = Head::of(root).commit;
+    let diff = git.sealed(PATIENCE).ok().and_then(|sealed| {
+        [since, last.as_deref(), Some(NOTHING)].into_iter().flatten().find_map(|from| added_to(&sealed, from))
+    });
     added::lines(&diff.unwrap_or_default(), &mut |line| found.take(line));
     for file in new_files(&git) {
         found.take_whole(root, file);
@@ -65,7 +68,7 @@ impl Found {
     }
 }
 
-fn added_to(git: &Git, from: &str) -> Option<Vec<u8>> {
+fn added_to(git: &SealedGit<'_>, from: &str) -> Option<Vec<u8>> {
     let words = [
         "diff",
         "--unified=0",
@@ -80,7 +83,7 @@ fn added_to(git: &Git, from: &str) -> Option<Vec<u8>> {
         from,
         "--",
     ];
-    git.call(words, PATIENCE).ok()
+    git.call(words, None, PATIENCE).ok()
 }
 
 fn new_files(git: &Git) -> Vec<String> {

@@ -1,11 +1,13 @@
 //! The language in which the person reads about loops.
 
 use ralph_core::facts::TasksSeen;
-use ralph_core::lang::Lang;
+use ralph_core::lang::{Lang, fill};
 use ralph_core::state::State;
 use ralph_core::telling::Telling;
 
 use crate::env;
+use crate::loop_file::OnDisk;
+use crate::loops::SessionLoop;
 
 /// The language of whoever reads: `RALPH_LANG`, then the system's.
 pub(crate) fn of_person() -> Lang {
@@ -27,4 +29,10 @@ pub(crate) fn telling<'a>(state: &'a State, tasks: Option<&'a TasksSeen>) -> Tel
 pub(crate) fn status(state: &State, tasks: Option<&TasksSeen>) -> String {
     let lines = telling(state, tasks).rows();
     lines.into_iter().map(|(label, text)| format!("{label}: {text}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Where another tool's loop file is now, if there was one in the place of this loop's.
+pub(crate) fn loop_file_copied(found: &SessionLoop) -> Option<String> {
+    let copy = OnDisk::new(&found.repo_home, &found.repo.root).copied_to(&found.id)?;
+    Some(fill(of_loop(&found.state).words().loop_file_copied, &[("copy", &copy)]))
 }

@@ -31,6 +31,9 @@ struct Record {
     /// There was no file before this one, and whether it came to be is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     appears: bool,
+    /// Where another tool's file is now that was overwritten for this loop, from the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    copied_to: Option<String>,
     /// Loops whose file was gone when another loop came to be shown in its place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     deleted: Vec<LoopId>,
@@ -148,6 +151,8 @@ impl<'a> OnDisk<'a> {
         files::sweep_temporary(dir);
         // First the memory of it, then the file: a file we do not remember would be taken for another tool's.
         let before = self.record();
+        let is_shown = before.id.as_ref() == Some(id);
+        let copied_to = if is_shown { before.copied_to.clone() } else { self.copy_foreign(&before, state)? };
         let deleted = self.deleted_before(&before, id);
         let written = Digest::of(&text);
         let record = Record {
@@ -155,6 +160,7 @@ impl<'a> OnDisk<'a> {
             written: Some(written.clone()),
             before: before.written.clone().filter(|digest| *digest != written).or(before.before.clone()),
             appears: !path.exists(),
+            copied_to,
             deleted,
         };
         self.save(&record)?;
@@ -163,6 +169,53 @@ impl<'a> OnDisk<'a> {
             let _is_as_written_all_the_same = self.save(&before);
         })?;
         if record.appears { self.save(&Record { appears: false, ..record }) } else { Ok(()) }
+    }
+
+    /// Keeps what lies there beside it, if it is another tool's and says more than this loop does, which is the case unless
+    /// this loop was adopted from it.
+    fn copy_foreign(&self, record: &Record, state: &State) -> io::Result<Option<String>> {
+        /// Nobody starts so many loops over files of another tool.
+        const MOST: u32 = 1000;
+        let (Some(path), Some(goal)) = (self.path(), &state.goal) else { return Ok(None) };
+        match self.text() {
+            Ok(None) => return Ok(None),
+            Ok(Some(text)) => {
+                let session = state.session.as_ref().map(ToString::to_string);
+                let is_same = |file: LoopFile| {
+                    file.task == goal.task
+                        && file.completion_promise == goal.promise
+                        && file.session_id == session
+                };
+                let is_adopted = LoopFile::parse(&String::from_utf8_lossy(&text)).is_some_and(is_same);
+                if record.wrote(&text) || is_adopted {
+                    return Ok(None);
+                }
+            }
+            // It is there all the same.
+            Err(_) => {}
+        }
+        for number in 1..=MOST {
+            let name = format!("{PATH}.backup-{number}");
+            let copy = self.root.join(&name);
+            // The same file under another name: ours takes the place of the first name alone.
+            match fs::hard_link(&path, &copy) {
+                Ok(()) => return Ok(Some(name)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // Not every file system has that.
+                Err(_) => {
+                    let mut from = files::open_without_waiting(&path)?;
+                    io::copy(&mut from, &mut fs::File::create_new(&copy)?)?;
+                    return Ok(Some(name));
+                }
+            }
+        }
+        Err(io::Error::other(format!("there are {MOST} copies of {PATH} already")))
+    }
+
+    /// Where the file is now that was overwritten when this loop came to be shown.
+    pub(crate) fn copied_to(&self, id: &LoopId) -> Option<String> {
+        let record = self.record();
+        record.copied_to.filter(|_| record.id.as_ref() == Some(id))
     }
 
     /// The loops that were cancelled by deleting their file and have not heard of it, once this one is shown.

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use ralph_core::id::Digest;
@@ -105,10 +106,16 @@ impl Repo {
 
     /// The config in use. A linked work tree without one uses that of the checkout it belongs to.
     pub(crate) fn config(&self) -> io::Result<Option<ConfigFile>> {
-        match config_in(&self.root)? {
+        let folders = self.folders();
+        match config_in(&folders, &self.root)? {
             Some(found) => Ok(Some(found)),
-            None => self.main_checkout.as_deref().map_or(Ok(None), config_in),
+            None => self.main_checkout.as_deref().map_or(Ok(None), |main| config_in(&folders, main)),
         }
+    }
+
+    /// Where its files may lie: a linked work tree may link to those of the checkout that it belongs to.
+    fn folders(&self) -> Vec<&Path> {
+        iter::once(self.root.as_path()).chain(self.main_checkout.as_deref()).collect()
     }
 
     /// Other configs that lie here and are not the one in use.
@@ -131,6 +138,10 @@ impl Repo {
     pub(crate) fn task(&self, layout: Layout) -> io::Result<Task> {
         let data = layout.data();
         let pointer = match data.current_task {
+            // It is shown, so nothing of a file elsewhere may be in it; it still is a task.
+            Some(path) if files::leads_out(&self.folders(), &self.root.join(path)) => {
+                Some(b"outside-of-the-repo".to_vec())
+            }
             Some(path) => files::read_foreign(&self.root.join(path))?,
             None => None,
         };
@@ -158,9 +169,17 @@ fn has_config(folder: &Path) -> bool {
     Layout::ALL.into_iter().any(|layout| folder.join(layout.data().config).is_file())
 }
 
-fn config_in(root: &Path) -> io::Result<Option<ConfigFile>> {
+fn config_in(folders: &[&Path], root: &Path) -> io::Result<Option<ConfigFile>> {
     for layout in Layout::ALL {
         let path = layout.data().config;
+        // An error about it would print what lies there.
+        if files::leads_out(folders, &root.join(path)) {
+            let what = format!(
+                "{path} is a link that leads out of the repo and is not read; \
+                 put the file itself there, or a link to a file inside of the repo"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         if let Some(text) = files::read_foreign(&root.join(path))? {
             return Ok(Some(ConfigFile { layout, path, text }));
         }
@@ -169,40 +188,57 @@ fn config_in(root: &Path) -> io::Result<Option<ConfigFile>> {
 }
 
 /// The git folder that a checkout shares with its linked work trees, and for a linked one the main checkout.
+///
+/// A checkout can point to any git folder, so only what lies in that folder counts: git writes the way back to a linked
+/// work tree into the common folder, and the way back to a submodule into the submodule's own git folder.
 fn git_dir(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
     let dot_git = checkout.join(".git");
-    // A folder, mostly; and nobody gets us to wait for a pipe.
-    let Ok(Some(pointer)) = files::read_foreign(&dot_git) else { return (dot_git, None) };
-    let pointer = String::from_utf8_lossy(&pointer);
-    let Some(target) = pointer.strip_prefix("gitdir:") else { return (dot_git, None) };
-    let own = checkout.join(target.trim());
-    // Anybody can write a file that points to somebody else's git folder. Git writes down the way back.
-    if !points_back(&own, &dot_git) {
-        return (dot_git, None);
+    match pointed_to(checkout) {
+        Some(own) if own.join("commondir").symlink_metadata().is_ok() => linked_to(&own, &dot_git)
+            .map(|common| {
+                let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_owned);
+                (common, main)
+            })
+            .unwrap_or((dot_git, None)),
+        Some(own) if is_submodule_at(&own, checkout) => (own, None),
+        _ => (dot_git, None),
     }
-    // `commondir` is there for a linked work tree and not for a submodule.
-    let Ok(common) = fs::read_to_string(own.join("commondir")) else {
-        return (fs::canonicalize(&own).unwrap_or(own), None);
-    };
-    let common = own.join(common.trim());
-    let common = fs::canonicalize(&common).unwrap_or(common);
-    let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_owned);
-    (common, main)
 }
 
-/// Whether the git folder of a linked work tree or of a submodule belongs to this checkout.
-fn points_back(git_dir: &Path, dot_git: &Path) -> bool {
-    let same =
-        |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
-    match fs::read_to_string(git_dir.join("gitdir")) {
-        Ok(back) => same(&git_dir.join(back.trim()), dot_git),
-        // A submodule has its way back in its config.
-        Err(_) => fs::read_to_string(git_dir.join("config")).is_ok_and(|config| {
-            let work_tree = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "));
-            let checkout = dot_git.parent().unwrap_or(dot_git);
-            work_tree.is_some_and(|work_tree| same(&git_dir.join(work_tree.trim()), checkout))
-        }),
+/// The git folder that the `.git` file of a checkout points to, canonical. A link in its place would lend the file of
+/// another checkout.
+fn pointed_to(checkout: &Path) -> Option<PathBuf> {
+    let dot_git = checkout.join(".git");
+    if !dot_git.symlink_metadata().ok()?.is_file() {
+        return None;
     }
+    let pointer = small_text(&dot_git)?;
+    fs::canonicalize(checkout.join(pointer.strip_prefix("gitdir:")?.trim())).ok()
+}
+
+/// The common folder of a linked work tree, if the work tree is one of those that lie in it and leads back to this `.git`.
+fn linked_to(own: &Path, dot_git: &Path) -> Option<PathBuf> {
+    let common = fs::canonicalize(own.join(small_text(&own.join("commondir"))?.trim())).ok()?;
+    let is_in_common = own.parent() == Some(&common.join("worktrees"));
+    let back = own.join(small_text(&own.join("gitdir"))?.trim());
+    let leads_back = back.file_name() == dot_git.file_name() && same(back.parent()?, dot_git.parent()?);
+    (is_in_common && leads_back).then_some(common)
+}
+
+/// Whether a submodule's git folder has this checkout as its work tree.
+fn is_submodule_at(own: &Path, checkout: &Path) -> bool {
+    let config = small_text(&own.join("config")).unwrap_or_default();
+    let work_tree = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "));
+    work_tree.is_some_and(|work_tree| same(&own.join(work_tree.trim()), checkout))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Of a file that may be anything, such as a pipe that nobody writes to.
+fn small_text(path: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&files::read_foreign(path).ok()??).into_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The terminal: the one place that prints. Colours only where a person looks; a reader that went away is no error.
+//! The terminal: the one place that prints. Colours only where a person looks; a reader that went away is no error. Names,
+//! paths and words of others are in what is printed, so nothing leaves here that steers a terminal, except our own colours.
 
 pub(crate) mod crash;
 pub(crate) mod inline;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Color, Style};
+use ralph_core::foreign_text;
 use ralph_core::loop_report::{StyledLine, Tone};
 
 pub(crate) const GOOD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
@@ -21,15 +23,38 @@ pub(crate) const ODD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::
 pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const STRONG: Style = Style::new().bold();
 
+/// Every sequence that our styles and those of [`snippet`] are made of.
+const OUR_SEQUENCES: [&str; 10] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\u{1b}[91m",
+    "\u{1b}[92m",
+    "\u{1b}[94m",
+    "\u{1b}[96m",
+];
+
+fn harmless(line: impl Display) -> String {
+    foreign_text::for_terminal(&line.to_string(), &OUR_SEQUENCES)
+}
+
 /// Text in a style; the style is dropped where the output is no terminal.
 pub(crate) fn paint(style: Style, text: impl Display) -> String {
-    format!("{style}{text}{style:#}")
+    format!("{style}{}{style:#}", plain(text))
+}
+
+/// A word of somebody else (a task, a path, a name) as it may stand in a line of ours: without colours too.
+pub(crate) fn plain(text: impl Display) -> String {
+    foreign_text::for_terminal(&text.to_string(), &[])
 }
 
 /// A line of a report, painted.
 pub(crate) fn painted(line: &StyledLine) -> String {
     let span = |tone: Tone, text: &str| match tone {
-        Tone::Plain => text.to_owned(),
+        Tone::Plain => plain(text),
         Tone::Strong => paint(STRONG, text),
         Tone::Faint => paint(FAINT, text),
         Tone::Good => paint(GOOD, text),
@@ -40,12 +65,12 @@ pub(crate) fn painted(line: &StyledLine) -> String {
 }
 
 pub(crate) fn say(line: impl Display) {
-    let _reader_gone = writeln!(anstream::stdout(), "{line}");
+    let _reader_gone = writeln!(anstream::stdout(), "{}", harmless(line));
 }
 
 /// The same for what has no end of its own: without a reader it is pointless to go on.
 pub(crate) fn say_to_somebody(line: impl Display) -> io::Result<()> {
-    writeln!(anstream::stdout(), "{line}")
+    writeln!(anstream::stdout(), "{}", harmless(line))
 }
 
 /// Waits that long, or until nobody can read stdout any more.
@@ -67,7 +92,7 @@ pub(crate) fn reader_leaves_within(time: Duration) -> bool {
 
 /// For what is not the result itself: progress, hints, errors.
 pub(crate) fn remark(line: impl Display) {
-    let _reader_gone = writeln!(anstream::stderr(), "{line}");
+    let _reader_gone = writeln!(anstream::stderr(), "{}", harmless(line));
 }
 
 pub(crate) fn error(line: impl Display) {
@@ -85,7 +110,12 @@ pub(crate) fn print_whole(bytes: &[u8]) -> ExitCode {
 }
 
 pub(crate) fn json(value: &serde_json::Value) {
-    say(serde_json::to_string_pretty(value).unwrap_or_default());
+    say(foreign_text::json_for_terminal(&serde_json::to_string_pretty(value).unwrap_or_default()));
+}
+
+/// One line of JSON for a reader who may go away.
+pub(crate) fn json_line_to_somebody(value: &serde_json::Value) -> io::Result<()> {
+    say_to_somebody(foreign_text::json_for_terminal(&value.to_string()))
 }
 
 /// Whether a person can be asked: both ends are a terminal.
@@ -104,7 +134,7 @@ pub(crate) fn ask_for_the_usual(question: impl Display) -> bool {
 }
 
 fn answer_to(question: impl Display, choices: &str) -> Option<String> {
-    let _reader_gone = write!(anstream::stdout(), "{question} {choices} ");
+    let _reader_gone = write!(anstream::stdout(), "{} {choices} ", harmless(question));
     let _reader_gone = io::stdout().flush();
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer).ok().filter(|read| *read > 0);

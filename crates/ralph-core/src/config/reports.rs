@@ -16,6 +16,11 @@ pub enum Reports {
 impl Reports {
     const WORDS: [(&str, Self); 3] = [("repo", Self::Repo), ("home", Self::Home), ("off", Self::Off)];
 
+    /// As the config spells it.
+    pub fn word(self) -> &'static str {
+        Self::WORDS.into_iter().find(|(_, reports)| *reports == self).map_or("repo", |(word, _)| word)
+    }
+
     pub(crate) fn from_raw(entry: Spanned<Scalar>) -> Result<Self, Problem> {
         let place = Place::of(&entry);
         let word = entry.value.0;

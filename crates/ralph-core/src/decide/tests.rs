@@ -662,7 +662,7 @@ fn second_look(evidence: Evidence) -> Facts {
 
 #[test]
 fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
-    for (preset, verdict) in [
+    for (preset, ends_as) in [
         (&preset::CHECK, Verdict::Released),
         (&preset::SESSION, Verdict::Paused),
         (&preset::DRIVE, Verdict::Failed),
@@ -676,7 +676,7 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
         assert!(is_hold(&check.stop(&with(facts(failing_on("now"))))));
         assert_eq!(check.stop(&with(facts(passing()))), Decision::Gather);
         let reason = Reason::PassedAfterFailing;
-        let allowed = Decision::LetGo { verdict, attempt: 1, reason, limit: None };
+        let allowed = Decision::LetGo { verdict: ends_as, attempt: 1, reason, limit: None };
         assert_eq!(check.stop(&with(second_look(passing()))), allowed, "no attempt is used");
         // Red the second time: it fails as ever.
         let mut check = Loop::default();
@@ -690,7 +690,7 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
     let plain = |evidence| Facts { subject: Subject::Plain, ..facts(evidence) };
     let mut look = Loop::default();
     look.stop(&plain(failing_on("now")));
-    assert_eq!(super::tests::verdict(&look.stop(&plain(passing()))), Some(Verdict::Verified));
+    assert_eq!(verdict(&look.stop(&plain(passing()))), Some(Verdict::Verified));
 }
 
 #[test]
@@ -707,7 +707,7 @@ fn gates_accepted_since_the_beginning_need_a_person_at_best() {
     let since = |evidence| Facts { standing: Standing::AcceptedSince, ..facts(evidence) };
     let mut check = Loop::default();
     assert!(is_hold(&check.stop(&since(failing()))));
-    assert_eq!(super::tests::verdict(&check.stop(&since(passing()))), Some(Verdict::NeedsHuman));
+    assert_eq!(verdict(&check.stop(&since(passing()))), Some(Verdict::NeedsHuman));
 }
 
 #[test]
@@ -715,4 +715,19 @@ fn gates_that_do_not_fit_the_deadline_allow_the_stop_without_an_attempt() {
     let decision = Loop::default().stop(&facts(gates_seen(Outcome::DidNotFit, Vec::new())));
     let reason = Reason::GatesDidNotFit { gates: vec![GateName::new("test")] };
     assert_eq!(decision, Decision::LetGo { verdict: Verdict::Released, attempt: 0, reason, limit: None });
+}
+
+#[test]
+fn a_plain_look_is_judged_whatever_became_of_the_looks_before() {
+    let plain = |evidence| Facts { subject: Subject::Plain, session: None, ..facts(evidence) };
+    let paused = |why| Event::Paused { why };
+    let cancelled = Event::Cancelled { why: crate::ledger::event::CancelCause::Command };
+    for event in [paused(PauseCause::Command), paused(PauseCause::Errors), cancelled] {
+        let mut looks = Loop::default();
+        assert!(is_hold(&looks.stop(&plain(failing()))));
+        looks.take(event.clone());
+        assert!(is_hold(&looks.stop(&plain(failing()))), "{event:?}");
+        looks.take(event.clone());
+        assert_eq!(verdict(&looks.stop(&plain(passing()))), Some(Verdict::Verified), "{event:?}");
+    }
 }

@@ -26,6 +26,7 @@ pub(super) static WORDS: Words = Words {
     tasks_open: "Open tasks: {open} of {total}",
     gates_hold: "Gates that must pass: {gates}",
     gates_not_accepted: "The gates of this repo are not accepted, so none of them runs: look at them with `ralph trust`.",
+    loop_file_copied: "Another tool's loop file was there; it is kept as {copy}.",
     gates_failing: "Failing gates: {gates}",
     promise_wanted: "Promise wanted: {promise}",
     promise_missing_but_verified: "The promise was not given; the gates verified the work without it.",

@@ -26,6 +26,7 @@ pub(super) static WORDS: Words = Words {
     tasks_open: "Tareas pendientes: {open} de {total}",
     gates_hold: "Controles que deben pasar: {gates}",
     gates_not_accepted: "Nadie ha aceptado los controles de este repositorio, así que no se ejecuta ninguno: revíselos con `ralph trust`.",
+    loop_file_copied: "Había un archivo de bucle de otra herramienta; se conserva como {copy}.",
     gates_failing: "Controles que fallan: {gates}",
     promise_wanted: "Promesa esperada: {promise}",
     promise_missing_but_verified: "No se dio la promesa; los controles verificaron el trabajo sin ella.",

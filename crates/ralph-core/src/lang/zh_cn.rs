@@ -26,6 +26,7 @@ pub(super) static WORDS: Words = Words {
     tasks_open: "未完成任务: {open}/{total}",
     gates_hold: "必须通过的门禁: {gates}",
     gates_not_accepted: "此仓库的门禁尚未经人确认，因此不会运行任何门禁：请用 `ralph trust` 查看。",
+    loop_file_copied: "原有另一工具的循环文件，已保留为 {copy}。",
     gates_failing: "未通过的门禁: {gates}",
     promise_wanted: "等待的承诺: {promise}",
     promise_missing_but_verified: "未输出承诺，但门禁已验证工作完成。",

@@ -26,6 +26,7 @@ pub(super) static WORDS: Words = Words {
     tasks_open: "未完成任務: {open}/{total}",
     gates_hold: "必須通過的關卡: {gates}",
     gates_not_accepted: "此儲存庫的關卡尚未經人確認，因此不會執行任何關卡：請用 `ralph trust` 檢視。",
+    loop_file_copied: "原有另一工具的迴圈檔案，已保留為 {copy}。",
     gates_failing: "未通過的關卡: {gates}",
     promise_wanted: "等待的承諾: {promise}",
     promise_missing_but_verified: "未輸出承諾，但關卡已驗證工作完成。",

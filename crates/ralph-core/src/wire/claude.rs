@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{HookCall, HookEvent, HookReply, Unreadable};
 use crate::facts::BackgroundWork;
+use crate::foreign_text::for_terminal;
 use crate::id::{AgentId, SessionId};
 
 /// The client shows up to about 10,000 characters of context whole.
@@ -229,7 +230,7 @@ fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
         HookReply::Tell { person, agent } => {
             let mut value = json!({});
             if let Some(person) = person {
-                value["systemMessage"] = json!(person);
+                value["systemMessage"] = json!(for_terminal(person, &[]));
             }
             if let Some(agent) = agent.as_ref().filter(|_| takes_context(event)) {
                 value["hookSpecificOutput"] =
@@ -244,11 +245,11 @@ fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
         HookReply::Block { reason, detail, person } => {
             let mut value = json!({
                 "decision": "block",
-                "reason": reason,
+                "reason": for_terminal(reason, &[]),
                 "hookSpecificOutput": {"hookEventName": event_name(event), "additionalContext": shortened(detail)},
             });
             if let Some(person) = person {
-                value["systemMessage"] = json!(person);
+                value["systemMessage"] = json!(for_terminal(person, &[]));
             }
             value
         }
@@ -256,10 +257,10 @@ fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
         // box.
         HookReply::Answer { person } if matches!(event, HookEvent::UserPromptExpansion { .. }) => json!({
             "decision": "block",
-            "reason": person,
+            "reason": for_terminal(person, &[]),
             "hookSpecificOutput": {"hookEventName": event_name(event), "suppressOriginalPrompt": true},
         }),
-        HookReply::Answer { person } => json!({"continue": false, "stopReason": person}),
+        HookReply::Answer { person } => json!({"continue": false, "stopReason": for_terminal(person, &[])}),
         HookReply::Deny { reason } => json!({"hookSpecificOutput": {
             "hookEventName": event_name(event),
             "permissionDecision": "deny",

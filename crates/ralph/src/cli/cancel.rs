@@ -21,6 +21,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     place.only_for_a_person("cancel a loop")?;
+    super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "cancel")?;
     let mut cancelled = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
         let line = language::telling(&found.state, None).cancelled();

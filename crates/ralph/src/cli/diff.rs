@@ -40,8 +40,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if let Some(remark) = span.remark() {
         ui::remark(remark);
     }
-    let mut diff = git.for_a_person();
-    diff.arg("diff").args(arguments.stat.then_some("--stat")).args([span.from.1, span.to.1, "--"]);
+    let mut diff = git.diff_for_the_user();
+    diff.args(arguments.stat.then_some("--stat")).args([span.from.1, span.to.1, "--"]);
     // Git takes our place, so that a pager is left by its own keys.
     Err(Failure::new(exit::USAGE, format!("git could not be run: {}", diff.exec())))
 }

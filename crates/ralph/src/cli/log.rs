@@ -94,7 +94,7 @@ fn is_over(state: &State) -> bool {
 fn show(line: &Line, as_json: bool) -> io::Result<()> {
     if as_json {
         let value = json!({"seq": line.seq, "at": line.at, "event": line.event, "hash": line.hash});
-        return ui::say_to_somebody(value);
+        return ui::json_line_to_somebody(&value);
     }
     let when = line.at.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S").to_string();
     ui::say_to_somebody(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
@@ -102,9 +102,9 @@ fn show(line: &Line, as_json: bool) -> io::Result<()> {
 
 fn sentence(event: &Event) -> String {
     match event {
-        Event::Began { goal: Some(goal), .. } => format!("began: {}", goal.headline()),
+        Event::Began { goal: Some(goal), .. } => format!("began: {}", ui::plain(goal.headline())),
         Event::Began { subject, task, .. } => {
-            let task = task.as_ref().map(|task| format!(", task {task}")).unwrap_or_default();
+            let task = task.as_ref().map(|task| format!(", task {}", ui::plain(task))).unwrap_or_default();
             format!("began: `{}`{task}", subject.name())
         }
         Event::Adopted { iteration, .. } => {
@@ -123,7 +123,7 @@ fn sentence(event: &Event) -> String {
             let style = if receipt.is_some() { GOOD } else { BAD };
             format!(
                 "gate `{}` {} in {}",
-                report.gate,
+                ui::plain(&report.gate),
                 paint(style, report.outcome.sentence()),
                 duration::show(report.took)
             )
@@ -136,7 +136,7 @@ fn sentence(event: &Event) -> String {
             format!(
                 "attempt {}: {verdict}{limit}: {}",
                 judgement.attempt,
-                feedback::sentence(&judgement.reason)
+                ui::plain(feedback::sentence(&judgement.reason))
             )
         }
         Event::CannotTell { trouble, in_a_row, verdict } => {

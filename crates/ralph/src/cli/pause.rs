@@ -25,6 +25,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     place.only_for_a_person("pause a loop")?;
+    super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "pause")?;
     let happening = Happening::Pause(PauseCause::Command);
     let mut paused = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {

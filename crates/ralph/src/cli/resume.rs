@@ -33,6 +33,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
+    super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "resume")?;
     let by = env::agent_session().map(|session| loops::carrier(&session));
     let mut resumed = hold_again(&place, arguments)?;
     let found = place.session_loops(arguments.r#loop.as_deref())?;

@@ -75,6 +75,9 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
     if gates.is_empty() && place.repo.config()?.is_some() {
         ui::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
     }
+    if let Some(copied) = language::loop_file_copied(found) {
+        ui::say(format_args!("\n{copied}"));
+    }
     if session.is_none() {
         ui::say("");
         ui::say(language::of_loop(&found.state).words().verdict_unbound);

@@ -85,7 +85,7 @@ fn show_repo(place: &Place, found: &Found) {
 
 fn show_in_force(place: &Place, in_force: &InForce) {
     let config = &in_force.config;
-    let names = config.gates.iter().map(|gate| gate.name.to_string()).collect::<Vec<_>>().join(", ");
+    let names = config.gates.iter().map(|gate| ui::plain(&gate.name)).collect::<Vec<_>>().join(", ");
     let nothing = "none: completion markers of the task where there are any, else nobody is held";
     row(
         "gates",
@@ -200,12 +200,12 @@ fn lines(place: &Place, state: &State, lang: Lang) -> Vec<String> {
         let rows = Telling { state, tasks: tasks.as_ref(), lang }.rows();
         return rows
             .into_iter()
-            .map(|(label, text)| format!("{} {text}", paint(FAINT, format!("{label}:"))))
+            .map(|(label, text)| format!("{} {}", paint(FAINT, format!("{label}:")), ui::plain(text)))
             .collect();
     }
     let Some(last) = &state.last else { return Vec::new() };
     let task = state.task.as_ref().map(|task| format!(" ({task})")).unwrap_or_default();
-    vec![format!("{}{task}", telling::sentence(&last.reason, lang))]
+    vec![ui::plain(format!("{}{task}", telling::sentence(&last.reason, lang)))]
 }
 
 fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Whole)]) -> Value {

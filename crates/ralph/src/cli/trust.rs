@@ -2,12 +2,16 @@
 
 use std::process::ExitCode;
 
-use ralph_core::config::{Config, Guard};
+use ralph_core::agent_profile::{Profile, Value as Variable};
+use ralph_core::budget::{Attempts, Budget};
+use ralph_core::config::{Config, Guard, Reports};
 use ralph_core::duration;
 use ralph_core::facts::Standing;
-use ralph_core::id::Digest;
+use ralph_core::gate::{Gate, Order};
+use ralph_core::id::{Digest, GateName};
 use ralph_core::layout::Layout;
-use serde_json::json;
+use ralph_core::visible_text::mark;
+use serde_json::{Map, Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
@@ -163,27 +167,33 @@ impl Offered {
                 "guard": self.config.guard,
                 "agents": self.config.agents,
                 "enabled": self.config.enabled,
+                "budget": budget(&self.config.budget).into_iter().map(|part| (part.key, part.json)).collect::<Map<_, _>>(),
+                "reports": self.config.reports.map(Reports::word),
             }));
             return;
         }
         ui::say(format_args!(
             "{} {}",
             paint(STRONG, config),
-            paint(FAINT, format!("in {}", place.repo.root.display()))
+            paint(FAINT, format!("in {}", mark(&place.repo.root.to_string_lossy())))
         ));
         for gate in &self.config.gates {
-            let note = if gate.advisory { ", advisory" } else { "" };
-            let about = format!("({}{note})", duration::show(gate.timeout));
-            let run = gate.run.trim_end().replace('\n', "\n  | ");
-            ui::say(format_args!("  $ {run}  {}", paint(FAINT, about)));
+            show_gate(gate);
         }
         if self.config.gates.is_empty() {
             ui::say("  no gates: completion markers of the task, where there are any");
         }
-        ui::say(format_args!("  holds: {}", self.config.guard.names().join(", ")));
+        ui::say(format_args!("  holds: {}", mark(&self.config.guard.names().join(", "))));
+        let budget = budget(&self.config.budget);
+        if !budget.is_empty() {
+            let parts: Vec<String> = budget.into_iter().map(|part| part.text).collect();
+            ui::say(format_args!("  budget: {}", parts.join(", ")));
+        }
         for agent in &self.config.agents {
-            let command = agent.command().replace('\n', "\n  | ");
-            ui::say(format_args!("  agent {}: {command}", agent.name));
+            show_agent(agent);
+        }
+        if let Some(reports) = self.config.reports {
+            ui::say(format_args!("  reports: {}", reports.word()));
         }
         ui::say(format_args!("  SHA-256 {}", self.sha256));
         match accepted {
@@ -199,6 +209,7 @@ impl Offered {
         if let Ok(Found::InForce(in_force)) = place.found()
             && let Standing::Changed { difference } = &in_force.standing
         {
+            let difference = mark(difference.trim_end());
             ui::say(format_args!("\nWhat was accepted stays in force. The difference:\n{difference}"));
         }
     }
@@ -229,4 +240,90 @@ impl Offered {
         place.remember_ignore_rules()?;
         Ok(Trust::accept(&place.home, &place.repo, &self.text, acceptance)?)
     }
+}
+
+/// Text of the file, on lines that stay below the one they belong to.
+fn shown(text: &str) -> String {
+    mark(text).replace('\n', "\n  | ")
+}
+
+/// The command, and everything that makes its pass worth less.
+fn show_gate(gate: &Gate) {
+    let note = if gate.advisory { ", advisory: never blocks" } else { "" };
+    let about = format!("({}{note})", duration::show(gate.timeout));
+    ui::say(format_args!("  $ {}  {}", shown(gate.run.trim_end_matches('\n')), paint(FAINT, about)));
+    let mut lines = Vec::new();
+    if gate.name.as_str() != gate.run.trim() {
+        lines.push(format!("name: {}", shown(gate.name.as_str())));
+    }
+    if !gate.inputs.is_empty() {
+        lines.push(format!("inputs: {} (only changes there count)", shown(&gate.inputs.join(", "))));
+    }
+    if gate.retries > 0 {
+        lines.push(format!("retries: {} (a failure is tried again)", gate.retries));
+    }
+    match &gate.order {
+        Order::AfterAllAbove => {}
+        Order::WithNeighbours => lines.push("parallel: runs beside its neighbours".into()),
+        Order::After(names) if names.is_empty() => lines.push("needs: nothing, runs at once".into()),
+        Order::After(names) => {
+            let names: Vec<&str> = names.iter().map(GateName::as_str).collect();
+            lines.push(format!("needs: {}", shown(&names.join(", "))));
+        }
+    }
+    for line in lines {
+        ui::say(format_args!("      {line}"));
+    }
+}
+
+fn show_agent(agent: &Profile) {
+    ui::say(format_args!("  agent {}: {}", shown(&agent.name), shown(&agent.command())));
+    ui::say(format_args!("      max_iterations: {}", agent.max_iterations));
+    if let Some(model) = &agent.model {
+        ui::say(format_args!("      model: {}", shown(model)));
+    }
+    for (name, value) in &agent.environment {
+        let value = match value {
+            Variable::Literal(text) => format!("={}", shown(text)),
+            Variable::From(other) => format!(" from {}", shown(other)),
+            Variable::Unset => " unset".into(),
+        };
+        ui::say(format_args!("      environment: {}{value}", shown(name)));
+    }
+}
+
+/// One limit that the file sets.
+struct BudgetPart {
+    key: String,
+    text: String,
+    json: Value,
+}
+
+fn budget(budget: &Budget) -> Vec<BudgetPart> {
+    let time = |time: Option<std::time::Duration>| time.map_or_else(|| "off".to_owned(), duration::show);
+    let mut parts = Vec::new();
+    let mut add = |key: &str, label: &str, value: Value| {
+        let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        parts.push(BudgetPart { key: key.into(), text: format!("{label} {word}"), json: value });
+    };
+    if let Some(attempts) = budget.attempts {
+        let value = match attempts {
+            Attempts::AtMost(most) => json!(most),
+            Attempts::Unlimited => json!("unlimited"),
+        };
+        add("attempts", "attempts", value);
+    }
+    if let Some(errors) = budget.errors {
+        add("errors", "errors in a row", json!(errors));
+    }
+    if let Some(on_exhausted) = budget.on_exhausted {
+        add("on_exhausted", "at the limit:", json!(format!("{on_exhausted:?}").to_lowercase()));
+    }
+    if let Some(clock) = budget.clock {
+        add("clock", "clock", json!(time(clock)));
+    }
+    if let Some(stale_after) = budget.stale_after {
+        add("stale_after", "stale_after", json!(time(stale_after)));
+    }
+    parts
 }

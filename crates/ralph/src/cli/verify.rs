@@ -1,5 +1,6 @@
 //! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use ralph_core::budget::{Attempts, Limits, Sourced};
@@ -7,7 +8,7 @@ use ralph_core::decide::Decision;
 use ralph_core::facts::{Evidence, Facts, GatesSeen, Standing};
 use ralph_core::gate::{Answer, Gate, GateReport, Order};
 use ralph_core::ledger::event::Subject;
-use ralph_core::verdict::{Reason, Verdict};
+use ralph_core::verdict::{Reason, Trouble, Verdict};
 use ralph_core::{feedback, preset};
 use serde_json::{Value, json};
 
@@ -194,20 +195,23 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
 /// What a run of `verify` says.
 pub(super) struct Verified<'a> {
     verdict: Verdict,
-    reason: &'a Reason,
+    reason: Cow<'a, Reason>,
     facts: &'a Facts,
     subset: bool,
 }
 
 impl<'a> Verified<'a> {
     pub(super) fn from(decision: &'a Decision, facts: &'a Facts, subset: bool) -> Self {
-        match decision {
-            Decision::LetGo { verdict, reason, .. } => Self { verdict: *verdict, reason, facts, subset },
-            Decision::Hold { reason, .. } => Self { verdict: Verdict::Held, reason, facts, subset },
+        let (verdict, reason) = match decision {
+            Decision::LetGo { verdict, reason, .. } => (*verdict, Cow::Borrowed(reason)),
+            Decision::Hold { reason, .. } => (Verdict::Held, Cow::Borrowed(reason)),
+            // The core judges every plain look. Should it not, that is no reason to say anything but "not verified".
             Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => {
-                unreachable!("a plain look with gates is always judged")
+                let why = "the gates were not judged; run `ralph verify` again".to_owned();
+                (Verdict::Held, Cow::Owned(Reason::CannotTell { trouble: Trouble::Busy { why } }))
             }
-        }
+        };
+        Self { verdict, reason, facts, subset }
     }
 
     fn gates(&self) -> Option<&GatesSeen> {
@@ -225,7 +229,7 @@ impl<'a> Verified<'a> {
         match self.verdict {
             Verdict::Verified if self.subset => "These gates passed; the others were not looked at".into(),
             Verdict::Verified => self.facts.layout.data().phrases.passed.to_owned(),
-            _ => format!("Verification failed: {}", feedback::sentence(self.reason)),
+            _ => format!("Verification failed: {}", feedback::sentence(&self.reason)),
         }
     }
 

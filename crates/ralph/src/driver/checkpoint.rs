@@ -4,7 +4,8 @@
 //! Branch, `HEAD`, index, work tree and reflogs stay as they are: the tree is taken in by an index of our own, which lies
 //! outside the repository and starts as a copy of the repository's, so that git need not read again what it knows. What
 //! is kept is what `git add -A` would take, below the root of the loop: tracked files, and untracked ones that are not
-//! ignored. Of a submodule that is its commit; filters (`clean`, LFS) run as they would for `git add`.
+//! ignored. Of a submodule that is its commit. No program that the repository's config or attributes name is started, so a
+//! new or changed file with a filter (`clean`, LFS) stays as the index has it, and is named as not kept.
 //!
 //! To take in a whole tree costs some short calls of git. Only the first looks at the files: who keeps a tree beside other
 //! work waits for that one alone. Any of them may fail, and a loop goes on without. Whoever has read the tree himself gives
@@ -24,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -35,7 +37,7 @@ use git_settings::GitSettings;
 use known::Known;
 use objects::{Kind, Objects};
 
-use crate::git::{AUTHOR, EMAIL, Git, GitError, NoRepository, lines, path_of};
+use crate::git::{AUTHOR, EMAIL, Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of};
 use crate::tree::Tree;
 use crate::{clock, files};
 
@@ -66,8 +68,10 @@ const TAKEN_IN_AGAIN: &str =
 
 const HUGE: u64 = 100 << 20;
 const TOO_MUCH: u64 = 1 << 30;
-/// So many huge files are no accident, and their names fit no command line.
+/// So many huge files are no accident.
 const TOO_MANY_HUGE: usize = 500;
+/// The names of more files fit no command line.
+const TOO_MANY_LEFT_OUT: usize = 1000;
 
 /// The checkpoints of one loop.
 #[derive(Debug)]
@@ -136,6 +140,10 @@ pub(crate) enum KeepError {
         bytes >> 20
     )]
     TooMuch { bytes: u64, files: usize },
+    #[error(
+        "{files} new or changed files are huge, submodules, or have a filter, which is too many for a checkpoint"
+    )]
+    TooManyLeftOut { files: usize },
     #[error("git took too long the last time; no more checkpoints are tried")]
     GivenUp,
     #[error("git gave an answer that is no object name: {0:?}")]
@@ -312,7 +320,9 @@ impl Checkpoints {
         let before = last.cloned().or_else(|| self.before(number).ok().flatten());
         if let Some(before) = before {
             // With `-m` it keeps what it knows of the files, with `-i` it does not mind what they are now.
-            let _as_it_is = self.git.call(["read-tree", "-i", "-m", &before.tree], self.patience.at_ease);
+            let words = ["read-tree", "-i", "-m", &before.tree];
+            let _as_it_is =
+                self.git.sealed(SHORT).and_then(|git| git.call(words, None, self.patience.at_ease));
         }
     }
 
@@ -365,8 +375,11 @@ impl Checkpoints {
             }
             Source::Head => {
                 remove(index)?;
-                // Before the first commit there is nothing to start from.
-                let _unborn = self.git.call(["read-tree", "HEAD"], self.patience.with_care);
+                if let Some(head) = self.head() {
+                    let sealed = self.git.sealed(SHORT);
+                    let _nothing_to_start_from =
+                        sealed.and_then(|git| git.call(["read-tree", &head], None, self.patience.with_care));
+                }
                 Ok(())
             }
         }
@@ -374,7 +387,7 @@ impl Checkpoints {
 
     fn take_in_once(&mut self) -> Result<Option<String>, KeepError> {
         let at_ease = match self.pace {
-            Pace::AtEase => self.add(&[], self.patience.at_ease).map_err(KeepError::from),
+            Pace::AtEase => self.add_all_but(&[], self.patience.at_ease),
             Pace::WithCare => self.add_with_care(),
             Pace::NotAtAll => Err(KeepError::GivenUp),
         };
@@ -388,7 +401,8 @@ impl Checkpoints {
     }
 
     fn write_tree(&self) -> Result<String, KeepError> {
-        object(&self.git.call(["write-tree"], SHORT)?)
+        // It also writes the index, and reads files that changed too recently to be told by their times.
+        object(&self.git.sealed(SHORT)?.call(["write-tree"], None, SHORT)?)
     }
 
     fn add_with_care(&mut self) -> Result<Option<String>, KeepError> {
@@ -401,10 +415,10 @@ impl Checkpoints {
 
     fn add_all_but_huge(&self) -> Result<Option<String>, KeepError> {
         let words = ["ls-files", "-z", "-m", "-o", "--exclude-standard"];
-        let listed = self.git.call(words, self.patience.with_care)?;
+        let listed = self.git.sealed(SHORT)?.call(words, None, self.patience.with_care)?;
         let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         let weighed = self.weigh(names.map(path_of))?;
-        let lacks = self.add(&weighed.huge, self.patience.with_care)?;
+        let lacks = self.add_all_but(&weighed.huge, self.patience.with_care)?;
         Ok(joined(weighed.left_out(), lacks))
     }
 
@@ -425,21 +439,18 @@ impl Checkpoints {
         Ok(weighed)
     }
 
-    /// Takes everything into our index but those files. What cannot be taken in (unreadable, a repository without a
-    /// commit) does not keep the rest out; it is told.
-    fn add(&self, but: &[PathBuf], limit: Duration) -> Result<Option<String>, GitError> {
-        let mut words: Vec<OsString> =
-            ["add", "--all", "--ignore-errors", "--", "."].map(OsString::from).into();
-        words.extend(but.iter().map(|path| {
-            let mut word = OsString::from(":(exclude,literal)");
-            word.push(path);
-            word
-        }));
-        match self.git.call(words, limit) {
-            Ok(_) => Ok(None),
-            Err(GitError::Failed { code: Some(1), said, .. }) => Ok(Some(said)),
-            Err(error) => Err(error),
+    /// Takes everything into our index but those files, and but those that git would need a program for.
+    fn add_all_but(&self, but: &[PathBuf], limit: Duration) -> Result<Option<String>, KeepError> {
+        let git = self.git.sealed(SHORT)?;
+        let NotToAdd { filtered, submodules } = git.not_to_add(limit)?;
+        let left_out: Vec<&PathBuf> = but.iter().chain(&filtered).chain(&submodules).collect();
+        if left_out.len() > TOO_MANY_LEFT_OUT {
+            return Err(KeepError::TooManyLeftOut { files: left_out.len() });
         }
+        let lacks = add(&git, &left_out, limit)?;
+        let lacks = joined(lacks, update_submodules(&git, &submodules, limit)?);
+        let names = named(&filtered, 5).map(|files| format!("with a filter, which is not run: {files}"));
+        Ok(joined(names, lacks))
     }
 
     fn message(&self, number: u32) -> String {
@@ -449,11 +460,7 @@ impl Checkpoints {
     fn commit(&self, number: u32, tree: &str, before: Option<&Checkpoint>) -> Result<String, KeepError> {
         let parent = match before {
             Some(before) => Some(before.commit.clone()),
-            // Before the first commit there is none.
-            None => {
-                let head = self.git.call(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], SHORT);
-                head.ok().map(|head| object(&head)).transpose()?
-            }
+            None => self.head(),
         };
         let message = self.message(number);
         let mut words = vec!["commit-tree", tree, "-m", &message];
@@ -461,6 +468,12 @@ impl Checkpoints {
             words.extend(["-p", parent]);
         }
         object(&self.git.call(words, SHORT)?)
+    }
+
+    /// None before the first commit.
+    fn head(&self) -> Option<String> {
+        let head = self.git.call(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], SHORT);
+        object(&head.ok()?).ok()
     }
 
     /// Of a ref.
@@ -487,6 +500,39 @@ impl Checkpoints {
             }
             other => other.map(drop),
         }
+    }
+}
+
+/// What cannot be taken in (unreadable, a repository without a commit) does not keep the rest out; it is told.
+fn add(git: &SealedGit<'_>, but: &[&PathBuf], limit: Duration) -> Result<Option<String>, GitError> {
+    let mut words: Vec<OsString> = ["add", "--all", "--ignore-errors", "--", "."].map(OsString::from).into();
+    words.extend(but.iter().map(|path| {
+        let mut word = OsString::from(":(exclude,literal)");
+        word.push(path);
+        word
+    }));
+    match git.call(words, None, limit) {
+        Ok(_) => Ok(None),
+        Err(GitError::Failed { code: Some(1), said, .. }) => Ok(Some(said)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The commits that submodules are at, without a look at their files.
+fn update_submodules(
+    git: &SealedGit<'_>,
+    submodules: &[PathBuf],
+    limit: Duration,
+) -> Result<Option<String>, GitError> {
+    if submodules.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<u8> =
+        submodules.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+    match git.call(["update-index", "--add", "--remove", "-z", "--stdin"], Some(&names), limit) {
+        Ok(_) => Ok(None),
+        Err(GitError::Failed { said, .. }) => Ok(Some(said)),
+        Err(error) => Err(error),
     }
 }
 
@@ -531,11 +577,17 @@ struct Weighed {
 impl Weighed {
     /// What is not taken in, in words.
     fn left_out(&self) -> Option<String> {
-        let first = self.huge.first()?.display();
-        Some(match self.huge.len() - 1 {
-            0 => format!("over {} MB: {first}", HUGE >> 20),
-            more => format!("over {} MB: {first} and {more} more", HUGE >> 20),
-        })
+        named(&self.huge, 1).map(|files| format!("over {} MB: {files}", HUGE >> 20))
+    }
+}
+
+/// `a.txt, b.txt and 2 more`.
+fn named(paths: &[PathBuf], most: usize) -> Option<String> {
+    let shown: Vec<String> = paths.iter().take(most).map(|path| path.display().to_string()).collect();
+    match paths.len() - shown.len() {
+        _ if shown.is_empty() => None,
+        0 => Some(shown.join(", ")),
+        more => Some(format!("{} and {more} more", shown.join(", "))),
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use ralph_core::foreign_text;
 
 use super::json;
 use super::lines::Lines;
@@ -99,11 +100,12 @@ impl Shown {
             Self::View(view) => view.hear(news),
             Self::Lines { lines, to } => {
                 for line in lines.of(news) {
-                    to.put(line, weight);
+                    to.put(ui::plain(line), weight);
                 }
             }
             Self::Json { to, signals } => {
-                to.put(json::line(news, clock::now(), signals.caught()), weight);
+                let line = json::line(news, clock::now(), signals.caught());
+                to.put(foreign_text::json_for_terminal(&line), weight);
             }
             Self::Quiet(lines) => {
                 if let News::Ends { state, .. } = news {
@@ -117,7 +119,7 @@ impl Shown {
     fn note(&mut self, line: String) {
         match self {
             Self::View(view) => view.note(&line),
-            Self::Lines { to, .. } => to.put(line, Weight::Heavy),
+            Self::Lines { to, .. } => to.put(ui::plain(line), Weight::Heavy),
             Self::Json { .. } | Self::Quiet(_) => ui::remark(line),
         }
     }

@@ -80,7 +80,7 @@ impl Log {
     }
 
     fn write(&mut self, line: &str) -> io::Result<()> {
-        let text = format!("{line}\n");
+        let text = format!("{}\n", crate::ui::plain(line));
         self.file.write_all(text.as_bytes())?;
         self.length += text.len() as u64;
         Ok(())

@@ -125,6 +125,8 @@ impl Door<'_> {
         let unaccepted = gates.is_empty() && found.repo.config()?.is_some();
         let note = || language::of_loop(&found.state).words().gates_not_accepted;
         let person = if unaccepted { format!("{person}\n\n{}", note()) } else { person };
+        let copied = language::loop_file_copied(found);
+        let person = copied.map_or(person.clone(), |copied| format!("{person}\n\n{copied}"));
         let agent = found
             .state
             .goal

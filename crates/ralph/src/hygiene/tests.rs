@@ -124,3 +124,16 @@ fn nothing_but_text_of_a_sane_size_is_read() {
         .expect("our own");
     assert_eq!(scene.told(None), Vec::<String>::new());
 }
+
+#[test]
+fn no_filter_of_the_repo_is_run() {
+    let scene = Scene::new();
+    scene.file("a.py", "x = 1\n");
+    scene.commit();
+    let mark = scene.dir.path().join(".git/ran");
+    scene.git(&["config", "filter.x.clean", &format!("echo ran >> {}; cat", mark.display())]);
+    scene.file(".git/info/attributes", "* filter=x\n");
+    scene.file("a.py", "x = 1\nbreakpoint()\n");
+    assert_eq!(scene.told(None).len(), 1);
+    assert!(!mark.exists(), "the filter was run");
+}

@@ -9,7 +9,8 @@ pub(crate) fn explain_panics() {
         let what = panic.payload_as_str().unwrap_or("unknown");
         let _nobody_listens = writeln!(
             std::io::stderr(),
-            "ralph: internal error: {what}{place}. Nothing was verified by this run. Please report it."
+            "ralph: internal error: {}{place}. Nothing was verified by this run. Please report it.",
+            super::plain(what)
         );
     }));
 }

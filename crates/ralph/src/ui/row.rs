@@ -25,9 +25,11 @@ impl Row {
         self.and(Style::new(), text)
     }
 
+    /// On one line, whatever is in it.
     #[must_use]
     pub(crate) fn and(mut self, style: Style, text: impl Into<String>) -> Self {
-        self.parts.push((style, text.into()));
+        let text = super::plain(text.into().replace(char::is_control, " "));
+        self.parts.push((style, text));
         self
     }
 
@@ -58,15 +60,14 @@ impl Row {
         Self { parts }
     }
 
-    /// The text, on one line whatever is in it, with or without its styles.
+    /// The text with or without its styles.
     pub(crate) fn show(&self, in_colours: bool) -> String {
         let mut shown = String::new();
         for (style, text) in &self.parts {
-            let text = text.replace(char::is_control, " ");
             if in_colours && *style != Style::new() {
                 shown.push_str(&super::paint(*style, text));
             } else {
-                shown.push_str(&text);
+                shown.push_str(text);
             }
         }
         shown
@@ -93,8 +94,6 @@ fn cells_of(c: char) -> usize {
     match c {
         // It makes an emoji of the character before it, which is wider then.
         '\u{fe0f}' => 1,
-        // Shown as a space.
-        c if c.is_control() => 1,
         c => c.width().unwrap_or(0),
     }
 }

@@ -40,6 +40,14 @@ mod tests {
     }
 
     #[test]
+    fn its_colours_are_among_ours() {
+        let problem = Problem { line: 1, column: 1, what: "unknown key".into(), hint: "timeout?".into() };
+        let drawn = draw("ralph.yaml", "tiemout: 5m\n", &problem);
+        assert!(drawn.contains('\u{1b}'));
+        assert_eq!(crate::ui::harmless(&drawn), drawn);
+    }
+
+    #[test]
     fn a_place_outside_the_text_does_no_harm() {
         for (line, column) in [(1, 1), (1, 99), (99, 1), (2, 3)] {
             let problem = Problem { line, column, what: "w".into(), hint: "h".into() };

@@ -246,13 +246,11 @@ fn a_broken_config_of_the_persons_own_is_cannot_tell_and_frees_nobody() {
 
 #[test]
 fn a_state_file_behind_a_linked_folder_is_not_written() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::ideal("verify: ['false']\n");
     let elsewhere = sandbox.home().join("elsewhere");
-    fs::create_dir(&elsewhere).expect("a folder");
-    fs::write(elsewhere.join("worktree.yaml"), "verify: ['false']\n").expect("a file");
+    fs::rename(sandbox.path(".ideal"), &elsewhere).expect("moved");
     fs::write(elsewhere.join(".verify-state.json"), "precious").expect("a file");
     symlink(&elsewhere, sandbox.path(".ideal")).expect("a link");
-    sandbox.trust();
     sandbox.stop("check").answer().held();
     assert_eq!(fs::read_to_string(elsewhere.join(".verify-state.json")).expect("there"), "precious");
 }

@@ -128,7 +128,9 @@ proptest! {
         let bytes = render(&reply, &HookEvent::SubagentStop);
         let value: Value = serde_json::from_slice(&bytes.stdout).expect("JSON");
         prop_assert_eq!(&value["decision"], "block");
-        prop_assert_eq!(value["reason"].as_str(), Some(reason.as_str()));
+        // The client shows it on a terminal.
+        let shown = for_terminal(&reason, &[]);
+        prop_assert_eq!(value["reason"].as_str(), Some(shown.as_str()));
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
-use std::time::Instant;
 
 use super::*;
 use crate::git;
@@ -381,30 +380,32 @@ fn what_cannot_be_taken_in_is_told_and_the_rest_is_kept() {
 }
 
 #[test]
-fn a_filter_runs_as_for_git_add_and_one_that_hangs_is_ended() {
+fn a_file_with_a_filter_stays_as_the_index_has_it_and_no_filter_runs() {
     let scene = Scene::new();
-    scene.write(".gitattributes", "*.up filter=up\n*.slow filter=slow\n");
-    scene.git(&["config", "filter.up.clean", "tr a-z A-Z"]);
-    let mark = scene.dir.path().join("pid");
-    scene.git(&["config", "filter.slow.clean", &format!("echo $$ >> {}; sleep 100", mark.display())]);
-    scene.write("x.up", "abc\n");
+    let mark = scene.dir.path().join("ran");
+    scene.write("tracked.up", "one\n");
+    scene.write("gone.up", "one\n");
+    scene.commit_all();
+    scene.git(&["config", "filter.up.clean", &format!("echo ran >> {}; tr a-z A-Z", mark.display())]);
+    scene.git(&["config", "filter.up.required", "true"]);
+    scene.write(".gitattributes", "*.up filter=up\n*.other filter=unknown\n");
+    scene.write("tracked.up", "two\n");
+    scene.write("new.up", "new\n");
+    scene.write("new.other", "other\n");
+    fs::remove_file(scene.root().join("gone.up")).expect("removed");
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0));
-    assert_eq!(scene.git(&["show", &format!("{zero}:x.up")]), "ABC");
-    scene.write("x.slow", "abc\n");
-    checkpoints.patience =
-        Patience { at_ease: Duration::from_millis(800), with_care: Duration::from_secs(1) };
-    let error = checkpoints.keep_now(1).expect_err("it hangs").to_string();
-    assert_eq!(error, "git add took longer than 1s and was ended");
-    assert_eq!(checkpoints.pace, Pace::NotAtAll);
-    let pids = fs::read_to_string(&mark).expect("it ran");
-    assert_eq!(pids.lines().count(), 2, "once at ease, once with care");
-    let gone = || pids.lines().all(|pid| !crate::proc::is_alive(pid.parse().expect("a number")));
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !gone() {
-        assert!(Instant::now() < deadline, "the filter runs on");
-        std::thread::sleep(Duration::from_millis(10));
+    for (number, pace) in [(0, Pace::AtEase), (1, Pace::WithCare)] {
+        checkpoints.pace = pace;
+        let Kept { commit, lacks } = checkpoints.keep_now(number).expect("kept");
+        let why = "with a filter, which is not run: new.up, tracked.up";
+        assert_eq!(lacks.as_deref(), Some(why), "{pace:?}");
+        assert_eq!(scene.names(&commit), ".gitattributes .gitignore a.txt new.other tracked.up");
+        assert_eq!(scene.git(&["show", &format!("{commit}:tracked.up")]), "one");
     }
+    assert!(!mark.exists(), "the filter was run");
+    scene.git(&["config", "--remove-section", "filter.up"]);
+    let Kept { commit, lacks } = checkpoints.keep_now(2).expect("kept");
+    assert_eq!((lacks, scene.git(&["show", &format!("{commit}:tracked.up")])), (None, "two".into()));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Being told to end from outside.
 
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::scene::{DONE, STAYS, Scene, is_gone, unverified, verified};
+use super::scene::{DONE, STAYS, Scene, executable, is_gone, unverified, verified};
+use crate::support::search_path;
 
 /// Stays in its first run, mends in the next.
 fn mends_later() -> Scene {
@@ -72,10 +74,16 @@ while :; do sleep 0.05; done"#;
 /// The tree is taken in by git before the agent may change it, and here git takes its time.
 #[test]
 fn the_second_signal_waits_for_no_git_either() {
-    let scene = Scene::new(DONE, STAYS);
-    let slow = format!("echo $$ > '{}'; sleep 30; cat", scene.note_path("git").display());
-    scene.sandbox.git(&["config", "filter.slow.clean", &slow]);
-    scene.sandbox.file(".gitattributes", "* filter=slow\n");
+    let mut scene = Scene::new(DONE, STAYS);
+    let bin = scene.sandbox.home().join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let slow = r#"#!/bin/sh
+case " $* " in *" add "*) echo $$ > "$NOTES/git"; sleep 30 ;; esac
+PATH=${PATH#*:} exec git "$@"
+"#;
+    fs::write(bin.join("git"), slow).expect("our own");
+    executable(bin.join("git"));
+    scene.sandbox.set("PATH", format!("{}:{}", bin.display(), search_path()));
     let running = scene.start(&[]);
     scene.await_note("git");
     let begun = Instant::now();

@@ -1,0 +1,206 @@
+//! Calls of git that read files of the work tree, by a config that we wrote.
+//!
+//! To read a file git runs the filter that its attributes name, and no setting turns filters off. So these calls get a git
+//! folder of our own: settings without a program are copied into it, everything else stays away, and a config that changes
+//! in between changes nothing. The objects and the index are those of the repository.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{Git, GitError, command, no_file_of_gits, path_of, run};
+use crate::{env, files};
+
+/// Settings that say what git sees in a file or how it writes one. None of them names a program.
+const COPIED: [&str; 25] = [
+    "core.attributesfile",
+    "core.autocrlf",
+    "core.bigfilethreshold",
+    "core.checkroundtripencoding",
+    "core.checkstat",
+    "core.compression",
+    "core.eol",
+    "core.excludesfile",
+    "core.filemode",
+    "core.fsync",
+    "core.fsyncmethod",
+    "core.ignorecase",
+    "core.ignorestat",
+    "core.loosecompression",
+    "core.precomposeunicode",
+    "core.preloadindex",
+    "core.protecthfs",
+    "core.protectntfs",
+    "core.sharedrepository",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "core.symlinks",
+    "core.trustctime",
+    "extensions.objectformat",
+    "index.version",
+];
+
+/// Files of a git folder that have a say beside its config. None of them names a program of itself.
+const COPIED_FILES: [&str; 3] = ["exclude", "attributes", "sparse-checkout"];
+
+pub(crate) struct SealedGit<'g> {
+    git: &'g Git,
+    dir: TempDir,
+    /// The filters that would start a program to read a file.
+    filters: BTreeSet<String>,
+}
+
+/// Paths that git cannot add without starting a program.
+#[derive(Debug, Default)]
+pub(crate) struct NotToAdd {
+    /// New or changed, and with a filter.
+    pub(crate) filtered: Vec<PathBuf>,
+    /// Git looks into a submodule by a `git status` of its own there.
+    pub(crate) submodules: Vec<PathBuf>,
+}
+
+impl Git {
+    pub(crate) fn sealed(&self, limit: Duration) -> Result<SealedGit<'_>, GitError> {
+        let listed = self.call(["config", "--list", "-z"], limit)?;
+        let records = listed.split(|byte| *byte == 0).filter(|record| !record.is_empty());
+        let settings: Vec<Setting<'_>> = records.filter_map(Setting::parse).collect();
+        let filters = settings.iter().filter_map(Setting::filter_with_program).map(str::to_owned).collect();
+        let dir = self.write_git_dir(&settings).map_err(GitError::NotRun)?;
+        Ok(SealedGit { git: self, dir, filters })
+    }
+
+    fn write_git_dir(&self, settings: &[Setting<'_>]) -> io::Result<TempDir> {
+        let dir = tempfile::Builder::new().prefix("git-").tempdir_in(&self.scratch)?;
+        for folder in ["info", "objects", "refs"] {
+            fs::create_dir(dir.path().join(folder))?;
+        }
+        fs::write(dir.path().join("HEAD"), "ref: refs/heads/none\n")?;
+        for name in COPIED_FILES {
+            // What is not shared by linked work trees lies in their own folder.
+            let of = if name == "sparse-checkout" { &self.dir } else { &self.common_dir };
+            if let Some(text) = files::read_foreign(&of.join("info").join(name))? {
+                fs::write(dir.path().join("info").join(name), text)?;
+            }
+        }
+        let copied: Vec<&Setting<'_>> = settings.iter().filter(|setting| setting.is_copied()).collect();
+        let format = u8::from(copied.iter().any(|setting| setting.key.starts_with("extensions.")));
+        let lines: String = copied.into_iter().map(Setting::line).collect();
+        let format = format!("[core]\n\trepositoryformatversion = {format}\n\tbare = false\n");
+        fs::write(dir.path().join("config"), format + &lines)?;
+        Ok(dir)
+    }
+}
+
+impl SealedGit<'_> {
+    pub(crate) fn call<S: AsRef<OsStr>>(
+        &self,
+        words: impl IntoIterator<Item = S>,
+        input: Option<&[u8]>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, GitError> {
+        let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let git = self.git;
+        if let Some(said) = no_file_of_gits(&git.dir) {
+            return Err(GitError::Failed { what, code: None, said });
+        }
+        let mut command = command(&git.root);
+        for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG")) {
+            command.env_remove(name);
+        }
+        command
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_DIR", self.dir.path())
+            .env("GIT_WORK_TREE", &git.top)
+            .env("GIT_OBJECT_DIRECTORY", git.common_dir.join("objects"))
+            .env("GIT_INDEX_FILE", git.index.clone().unwrap_or_else(|| git.own_index()))
+            // A git that is too old for GIT_CONFIG_GLOBAL reads the user's config.
+            .args(self.filters.iter().flat_map(|name| without_program(name)))
+            .args(words);
+        run(command, &what, input, &git.scratch, limit)
+    }
+
+    /// What must be left out of `git add` below the root.
+    pub(crate) fn not_to_add(&self, limit: Duration) -> Result<NotToAdd, GitError> {
+        let staged = self.call(["ls-files", "-s", "-z"], None, limit)?;
+        let submodule = |entry: &[u8]| {
+            let tab = entry.iter().position(|byte| *byte == b'\t')?;
+            entry.starts_with(b"160000 ").then(|| path_of(&entry[tab + 1..]))
+        };
+        let submodules = staged.split(|byte| *byte == 0).filter_map(submodule).collect();
+        if self.filters.is_empty() {
+            return Ok(NotToAdd { filtered: Vec::new(), submodules });
+        }
+        let changed = self.call(["ls-files", "-z", "-m", "-o", "--exclude-standard"], None, limit)?;
+        Ok(NotToAdd { filtered: self.with_filter(&changed, limit)?, submodules })
+    }
+
+    /// Those of the files, each ended by a NUL, that are there and have a filter.
+    fn with_filter(&self, names: &[u8], limit: Duration) -> Result<Vec<PathBuf>, GitError> {
+        let answer = self.call(["check-attr", "-z", "--stdin", "filter"], Some(names), limit)?;
+        let mut fields = answer.split(|byte| *byte == 0);
+        let mut found = Vec::new();
+        while let (Some(path), Some(_), Some(value)) = (fields.next(), fields.next(), fields.next()) {
+            let path = path_of(path);
+            let is_there =
+                || fs::symlink_metadata(self.git.root.join(&path)).is_ok_and(|meta| meta.is_file());
+            if self.filters.contains(&*String::from_utf8_lossy(value)) && is_there() {
+                found.push(path);
+            }
+        }
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// Options that take the programs of a filter away.
+fn without_program(name: &str) -> Vec<OsString> {
+    // In an option the first `=` would end the name.
+    if name.contains(['=', '\n']) {
+        return Vec::new();
+    }
+    let keys = ["clean=", "smudge=", "process=", "required=false"];
+    keys.iter().flat_map(|key| ["-c".into(), format!("filter.{name}.{key}").into()]).collect()
+}
+
+/// One line of `git config --list -z`.
+struct Setting<'s> {
+    key: &'s str,
+    /// None is another way to write true.
+    value: Option<&'s str>,
+}
+
+impl<'s> Setting<'s> {
+    /// None where it is no text, such as a path of other bytes; it is then not copied.
+    fn parse(record: &'s [u8]) -> Option<Self> {
+        let text = str::from_utf8(record).ok()?;
+        let (key, value) = text.split_once('\n').map_or((text, None), |(key, value)| (key, Some(value)));
+        Some(Self { key, value })
+    }
+
+    fn filter_with_program(&self) -> Option<&'s str> {
+        let (name, key) = self.key.strip_prefix("filter.")?.rsplit_once('.')?;
+        // One that only writes files (`smudge`) has no say in what git reads.
+        let has_program = ["clean", "process"].contains(&key) && self.value != Some("");
+        has_program.then_some(name)
+    }
+
+    fn is_copied(&self) -> bool {
+        COPIED.contains(&self.key)
+    }
+
+    fn line(&self) -> String {
+        let (section, name) = self.key.split_once('.').unwrap_or((self.key, ""));
+        let Some(value) = self.value else { return format!("[{section}]\n\t{name}\n") };
+        let value =
+            value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t");
+        format!("[{section}]\n\t{name} = \"{value}\"\n")
+    }
+}

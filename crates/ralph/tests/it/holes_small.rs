@@ -1,0 +1,9 @@
+//! Attacks that were found against the finished product, one file for each kind. Each of them once succeeded.
+
+mod borrowed_trust;
+mod foreign_programs;
+mod linked_config;
+mod loop_file_copy;
+mod plain_loop;
+mod terminal;
+mod trust_show;
