@@ -16,6 +16,7 @@ mod follow;
 mod gates;
 mod guard;
 mod guide;
+mod holes_process;
 mod hook;
 mod init;
 mod interleavings;
