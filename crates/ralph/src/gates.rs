@@ -27,7 +27,10 @@ use crate::receipts;
 use crate::tree::{IgnoreRules, Tree, TreeReader};
 
 pub(crate) mod environment;
+mod gates_lock;
 mod one_gate;
+
+pub(crate) use gates_lock::GatesLock;
 
 use environment::GateEnvironment;
 use one_gate::Ran;

@@ -2,6 +2,7 @@
 //!
 //! Two doors: `hook`, which must cost next to nothing, and everything else.
 
+mod ancestry;
 mod cli;
 mod clock;
 mod definition;

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use ralph_core::life::{Happening, happen};
+use ralph_core::life::{Carrier, Happening, happen};
 
 use super::context::Place;
 use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
-use crate::{env, exit, language, loops, sessions, task_list, ui};
+use crate::{ancestry, env, exit, language, loops, sessions, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
-    let by = env::agent_session().map(|session| loops::carrier(&session));
+    let by = env::agent_session().map(|session| Carrier { session, client: ancestry::named_client() });
     let mut resumed = hold_again(&place, arguments)?;
     let found = place.session_loops(arguments.r#loop.as_deref())?;
     let several = found.len() > 1 && by.is_some();

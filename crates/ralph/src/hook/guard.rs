@@ -23,7 +23,7 @@ use crate::home::RepoHome;
 use crate::repo::Repo;
 use crate::sessions::{self, Watched};
 use crate::trust::Trust;
-use crate::{language, ledger, loops, session_notices};
+use crate::{ancestry, language, ledger, loops, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [
@@ -133,6 +133,7 @@ impl Door<'_> {
             notified: Vec::new(),
             tree: tree.hash().to_owned(),
             wrote: false,
+            client: ancestry::client_of_hook(),
         };
         Ok(sessions::watch(self.home, &watched)?)
     }

@@ -12,7 +12,7 @@ use crate::head::Head;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
 use crate::trust::Trust;
-use crate::{env, language, sessions};
+use crate::{ancestry, language, sessions};
 
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
@@ -55,7 +55,7 @@ impl Door<'_> {
         sessions::forget_commit(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
-            "clear" => PauseCause::Cleared { client: env::client_process() },
+            "clear" => PauseCause::Cleared { client: ancestry::client_of_hook() },
             other => PauseCause::SessionEnded { reason: other.to_owned() },
         };
         found.happen(self.home, &Happening::Pause(why))?;
@@ -75,6 +75,6 @@ impl Door<'_> {
 
 /// Whether the session that this client has just cleared carried it.
 fn was_cleared_here(found: &SessionLoop) -> bool {
-    let client = env::client_process();
+    let client = ancestry::client_of_hook();
     client.is_some() && found.state.gone == Some(PauseCause::Cleared { client })
 }

@@ -77,7 +77,7 @@ fn a_gate_of_the_same_repo_is_recognised_by_what_started_it() {
         r#"#!/bin/sh
 export HOME="{home}"
 for words in verify "verify --fresh" "start more" "loop more --agent command:true" "trust --hash 00" \
-    "init --yes --gate true" "state complete session-1 loop" "state init session-2 loop more" cancel pause resume reset
+    "init --yes --gate true" "state complete session-1 loop" "state init session-2 loop more" cancel pause reset
 do
     echo "$ ralph $words"
     timeout 10 "{RALPH}" $words 2>&1
@@ -93,7 +93,7 @@ done > ../said
     sandbox.ralph(&["verify"]).success();
     let said = fs::read_to_string(sandbox.path("../said")).expect("the gate ran");
     let asked: Vec<&str> = said.split("$ ralph ").skip(1).collect();
-    assert_eq!(asked.len(), 12, "{said}");
+    assert_eq!(asked.len(), 11, "{said}");
     for part in asked {
         assert!(part.contains("gate") && !part.contains("code 0") && !part.contains("code 124"), "{part}");
     }
@@ -114,7 +114,7 @@ fn an_agent_of_a_driver_that_has_run_gates_is_not_taken_for_a_gate() {
     );
     sandbox.ralph(&["loop", "fix it", "--agent", &agent]).success();
     let said = fs::read_to_string(sandbox.path("../said")).expect("the agent ran");
-    assert_eq!(said.matches("code 1").count(), 2, "{said}");
+    assert_eq!(said.lines().filter(|line| *line == "code 1").count(), 2, "{said}");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn an_agents_shell_without_the_clients_variables_is_refused_by_its_ancestors() {
     talk.uses("Bash").stops("Done.").held();
     sandbox.ralph(&["pause"]).success();
     sandbox.in_agents_shell(&["ralph", "resume"]).exits(3).says(&process);
-    sandbox.ralph(&["cancel"]).success().says("cancelled");
+    sandbox.ralph(&["cancel"]).success().says("Cancelled");
 }
 
 #[test]
@@ -311,11 +311,9 @@ fn attach_with_gdb(user: &OrdinaryUser, process: u32) -> Option<bool> {
 
 #[test]
 fn nobody_reaches_into_a_hook_or_a_verify() {
-    let user = OrdinaryUser::new("verify: [': > ../running; while ! test -e ../go; do sleep 0.02; done']\n");
     for words in [&["verify"][..], &["hook", "claude"]] {
-        for name in ["running", "go"] {
-            let _none_yet = fs::remove_file(user.sandbox.path("..").join(name));
-        }
+        let user =
+            OrdinaryUser::new("verify: [': > ../running; while ! test -e ../go; do sleep 0.02; done']\n");
         let input = user.sandbox.path("../input");
         fs::write(&input, user.sandbox.stop("check").text()).expect("a file");
         let mut command = user.command(&user.program(), words);
