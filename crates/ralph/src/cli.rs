@@ -27,8 +27,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::definition::SettingsError;
+use crate::driver::driven;
 use crate::engine::EngineError;
-use crate::{exit, ui};
+use crate::home::Home;
+use crate::{exit, proc, ui};
 
 /// Holds a coding agent until its work is shown to be done.
 ///
@@ -108,6 +110,9 @@ pub(crate) fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    if arguments.command.gives_a_verdict() {
+        shield();
+    }
     let done = match arguments.command {
         Command::Demo => demo::run(),
         Command::Init(arguments) => init::run(&arguments),
@@ -131,6 +136,22 @@ pub(crate) fn run() -> ExitCode {
         Command::Hook(arguments) => return wrong_hook(&arguments),
     };
     done.unwrap_or_else(Failure::show)
+}
+
+impl Command {
+    /// Whether its exit code says that something is verified.
+    fn gives_a_verdict(&self) -> bool {
+        matches!(self, Self::Verify(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
+    }
+}
+
+/// Nobody else may make this process say what it would not. Inside an agent's run the verdict is the driver's own, and the
+/// driver, or the next one after a kill, has to find us by the mark in our environment.
+fn shield() {
+    proc::forbid_debuggers();
+    if Home::find().is_ok_and(|home| driven::are_we_driven(&home)) {
+        proc::permit_debuggers();
+    }
 }
 
 /// Exit code 2 means "hold it" to a client, so a wrong call of the hook must not end with it.

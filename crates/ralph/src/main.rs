@@ -48,7 +48,10 @@ fn main() -> ExitCode {
     ui::crash::explain_panics();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match hook::Options::from_arguments(&arguments) {
-        Some(options) => hook::claude(&options),
+        Some(options) => {
+            proc::forbid_debuggers();
+            hook::claude(&options)
+        }
         None => cli::run(),
     }
 }
