@@ -174,11 +174,12 @@ fn refused(why: &str, what: &str) -> Failure {
         .hint(format!("open a new terminal and run `{}` there", own_command()))
 }
 
-/// The command as it was called, as far as it can be shown without quoting.
+/// The command as it was called; what would need quoting is left out.
 fn own_command() -> String {
     let is_plain = |word: &String| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:".contains(c))
     };
-    let words = std::env::args_os().skip(1).map_while(|word| word.into_string().ok().filter(is_plain));
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.into_string().ok().filter(is_plain).unwrap_or_else(|| "…".into()));
     ["ralph".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
