@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::conversation::Conversation;
-use crate::support::{RALPH, Sandbox, search_path, verify_list, wait_until};
+use crate::support::{RALPH, Sandbox, search_path, verify_list};
 use crate::talk::Talk;
 
 const GATE: &str = "verify:\n  - name: tests\n    run: test -f done.txt\n";
@@ -255,11 +255,53 @@ impl OrdinaryUser {
         command
     }
 
-    /// Whether another process of the same user can write into the memory of that one, as a debugger would.
-    fn can_reach_into(&self, process: u32) -> bool {
-        let line = format!(": 3<> /proc/{process}/mem");
-        self.command("sh", &["-c", &line]).status().expect("a shell").success()
+    /// Runs a command and tries to reach into it once `running` is there; then lets it go on by `go`. The shell that tries is
+    /// its parent, which is what a hardened kernel (Yama) still lets debug another.
+    fn attacks(&self, words: &[&str]) -> Attacked {
+        let script = r#"
+input=$1; shift
+"$@" < "$input" > ../stdout 2> ../stderr &
+victim=$!
+until test -e ../running; do sleep 0.01; done
+true 3<> /proc/$victim/mem && echo reached
+stat -c 'owner %u' /proc/$victim/environ
+if command -v gdb > /dev/null; then
+    gdb -batch -nx -p $victim -ex 'call (void)_exit(0)' 2>&1 | grep -q 'exited normally' && echo debugged
+fi
+: > ../go
+wait $victim
+echo "code $?""#;
+        for name in ["running", "go"] {
+            let _none_yet = fs::remove_file(self.sandbox.path("..").join(name));
+        }
+        let input = self.sandbox.path("../input");
+        fs::write(&input, self.sandbox.stop("check").text()).expect("a file");
+        let arguments = [&["-c", script, "sh", input.to_str().expect("UTF-8")], words].concat();
+        let output = self.command("sh", &arguments).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let number = |name: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|text| text.trim().parse().ok()).unwrap_or_else(|| panic!("{words:?}: {output:?}"))
+        };
+        Attacked {
+            reached: said.contains("reached"),
+            debugged: said.contains("debugged"),
+            owner: number("owner"),
+            code: number("code"),
+        }
     }
+}
+
+/// What came of trying to reach into a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Attacked {
+    /// Its memory could be opened for writing.
+    reached: bool,
+    /// gdb, where there is one, made it exit with 0.
+    debugged: bool,
+    /// Whose its files in `/proc` are: root's, once it is shielded.
+    owner: u32,
+    code: u32,
 }
 
 fn give_away(path: &Path, uid: u32) {
@@ -272,57 +314,27 @@ fn give_away(path: &Path, uid: u32) {
     }
 }
 
-#[test]
-fn nobody_reaches_into_the_process_that_gives_the_verdict() {
-    let user = OrdinaryUser::new("verify: ['test -f done.txt']\n");
-    let program = user.program();
-    let mut plain = user.command("sleep", &["30"]).spawn().expect("a process");
-    assert!(
-        user.can_reach_into(plain.id()),
-        "this machine lets nobody reach into anything: the test shows nothing"
-    );
-    plain.kill().expect("its end");
-    plain.wait().expect("its end");
-
-    // The agent waits for us, does nothing, and the loop is not verified.
-    let agent = "command:cat > /dev/null; : > ../running; while ! test -e ../go; do sleep 0.02; done";
-    let words = ["loop", "fix it", "--max-iterations", "1", "--agent", agent];
-    let driver = user.command(&program, &words).spawn().expect("the driver");
-    wait_until("the agent runs", || user.sandbox.exists("../running"));
-    let reached = user.can_reach_into(driver.id());
-    let by_gdb = attach_with_gdb(&user, driver.id());
-    fs::write(user.sandbox.path("../go"), "").expect("a file");
-    let output = driver.wait_with_output().expect("an end");
-    assert!(!reached, "another process could write into the driver's memory");
-    assert_ne!(by_gdb, Some(true), "gdb could end the driver with its own code");
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// What a debugger does: attach, and let the process exit with 0. None where there is no gdb.
-fn attach_with_gdb(user: &OrdinaryUser, process: u32) -> Option<bool> {
-    let process = process.to_string();
-    let arguments = ["-batch", "-nx", "-p", &process, "-ex", "call (void)_exit(0)"];
-    let output = user.command("gdb", &arguments).output().ok()?;
-    Some(
-        !Path::new(&format!("/proc/{process}/stat")).exists()
-            || String::from_utf8_lossy(&output.stdout).contains("exited normally"),
-    )
-}
+/// What marks that it runs, and waits for the attack to be over.
+const WAITS: &str = ": > ../running; while ! test -e ../go; do sleep 0.02; done";
 
 #[test]
-fn nobody_reaches_into_a_hook_or_a_verify() {
+fn nobody_reaches_into_a_process_that_gives_a_verdict() {
+    let config = verify_list(&[WAITS]);
+    let user = OrdinaryUser::new(&config);
+    let own = user.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let plain = user.attacks(&["sh", "-c", &format!("{WAITS}; exit 7")]);
+    assert_eq!(plain.owner, own, "without the shield the files are the user's own: {plain:?}");
+    assert_eq!(plain.debugged, plain.code == 0, "gdb is heard of: {plain:?}");
     for words in [&["verify"][..], &["hook", "claude"]] {
-        let user =
-            OrdinaryUser::new("verify: [': > ../running; while ! test -e ../go; do sleep 0.02; done']\n");
-        let input = user.sandbox.path("../input");
-        fs::write(&input, user.sandbox.stop("check").text()).expect("a file");
-        let mut command = user.command(&user.program(), words);
-        command.stdin(fs::File::open(&input).expect("the input"));
-        let mut process = command.spawn().expect("the binary");
-        wait_until("the gate runs", || user.sandbox.exists("../running"));
-        let reached = user.can_reach_into(process.id());
-        fs::write(user.sandbox.path("../go"), "").expect("a file");
-        assert_eq!(process.wait().expect("an end").code(), Some(0), "{words:?}");
-        assert!(!reached, "{words:?}: another process could write into its memory");
+        // Another user, so that no receipt is there.
+        let user = OrdinaryUser::new(&config);
+        let attacked = user.attacks(&[&[user.program().as_str()], words].concat());
+        assert_eq!(attacked, Attacked { reached: false, debugged: false, owner: 0, code: 0 }, "{words:?}");
     }
+    // The agent does nothing and the gate fails: whatever is tried, the loop is not verified.
+    let user = OrdinaryUser::new("verify: ['test -f done.txt']\n");
+    let agent = format!("command:cat > /dev/null; {WAITS}");
+    let attacked =
+        user.attacks(&[&user.program(), "loop", "fix it", "--max-iterations", "1", "--agent", &agent]);
+    assert_eq!(attacked, Attacked { reached: false, debugged: false, owner: 0, code: 1 });
 }
