@@ -186,7 +186,7 @@ pub(crate) fn named_client() -> Option<ProcessIdentity> {
 /// A client runs its hooks by a shell. None where the hook was called by hand: the shell of a terminal is the user's, and what
 /// is above it started no hook.
 fn first_beyond_shells(above: &[Ancestor]) -> Option<i32> {
-    const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "timeout"];
+    const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish"];
     for ancestor in above {
         let is_shell = SHELLS.contains(&ancestor.name.trim_start_matches('-'));
         match (is_shell, ancestor.leads_a_terminal) {
@@ -225,7 +225,7 @@ mod tests {
         let table = [
             (&[("sh", false), ("claude", false), ("zsh", true), ("tmux", false)][..], Some(101)),
             (&[("claude", true), ("zsh", true)], Some(100)),
-            (&[("bash", false), ("timeout", false), ("zsh", false), ("node", false)], Some(103)),
+            (&[("bash", false), ("dash", false), ("zsh", false), ("node", false)], Some(103)),
             // Called by hand: what is above the user's shell is no client.
             (&[("zsh", true), ("tmux", false)], None),
             (&[("sh", false), ("-bash", true), ("sshd", false)], None),

@@ -9,7 +9,8 @@
 //! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
 //! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
 //! | `CLAUDE_PLUGIN_ROOT` | the plugin whose hook we are called as |
-//! | `CLAUDE_PID` | the client's own process, set by the client for its hooks |
+//! | `CLAUDE_PID` | the client's own process, set by the client for its hooks; where it is not set, `ancestry` looks |
+//! | `CLAUDE_CONFIG_DIR` | where the client keeps its user's settings; `~/.claude` where it is not set |
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
 //! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
 //! | `TZ` | the zone of times that people read, where it is not the system's own |
@@ -17,6 +18,9 @@
 //! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
 //! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
+//!
+//! Set for others, and never read from our own environment: `INVOCATION_ID`, the mark of a run (`proc/descendants.rs`). A gate
+//! gets no variable that names ralph.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;

@@ -207,6 +207,28 @@ fn the_client_of_a_guarded_session_is_recognised_too() {
     sandbox.ralph(&["pause"]).success();
 }
 
+/// A sandbox with process numbers of its own: nobody of the outside is seen in it. Where this machine allows none, the rules
+/// are still tested by the unit tests of `ancestry`.
+#[test]
+fn a_sandbox_of_the_client_is_refused_and_the_user_outside_is_not() {
+    const SANDBOX: [&str; 5] = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let sandbox = Sandbox::gated(GATE);
+    if sandbox.in_agents_shell(&[&SANDBOX[..], &["true"]].concat()).code != Some(0) {
+        return;
+    }
+    Talk::looping(&sandbox, "\"fix it\" --completion-promise DONE");
+    let process = format!("(process {})", sandbox.client().process());
+    let refused = sandbox.in_agents_shell(&[&SANDBOX[..], &[RALPH, "cancel"]].concat()).exits(3);
+    refused.says("may be an agent's sandbox").says(&process).says("only you can cancel a loop");
+    sandbox.in_agents_shell(&[&SANDBOX[..], &[RALPH, "status"]].concat()).success();
+    // With the numbers of the outside still to be seen, the client is found among the ancestors.
+    let refused = sandbox.in_agents_shell(&[&SANDBOX[..4], &[RALPH, "cancel"]].concat()).exits(3);
+    refused.says("was started by").says(&process);
+    sandbox.ralph(&["cancel"]).success().says("Cancelled");
+    // With no loop there is no client to be a sandbox of.
+    sandbox.in_agents_shell(&[&SANDBOX[..], &[RALPH, "pause"]].concat()).success();
+}
+
 #[test]
 fn a_session_of_another_repo_stands_in_nobodys_way() {
     let (here, other) = (Sandbox::gated(GATE), Sandbox::gated(GATE));
@@ -337,4 +359,21 @@ fn nobody_reaches_into_a_process_that_gives_a_verdict() {
     let attacked =
         user.attacks(&[&user.program(), "loop", "fix it", "--max-iterations", "1", "--agent", &agent]);
     assert_eq!(attacked, Attacked { reached: false, debugged: false, owner: 0, code: 1 });
+}
+
+/// What an agent leaves behind is found by the mark in its environment, which has to be readable.
+#[test]
+fn a_verify_inside_an_agents_run_can_still_be_found_by_its_mark() {
+    let user = OrdinaryUser::new(&verify_list(&[WAITS]));
+    let agent = format!(
+        "command:cat > /dev/null; {} verify > /dev/null 2>&1 & until test -e ../running; do sleep 0.01; done; \
+         stat -c %u /proc/$!/environ > ../owner; : > ../go; wait",
+        user.program()
+    );
+    let words = ["loop", "fix it", "--max-iterations", "1", "--agent", &agent];
+    let output = user.command(&user.program(), &words).output().expect("the driver");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let owner = fs::read_to_string(user.sandbox.path("../owner")).expect("it was looked at");
+    let own = user.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    assert_eq!(owner.trim(), own.to_string());
 }
