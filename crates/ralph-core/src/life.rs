@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_know_its_client_leaves_the_recorded_one_as_it_is() {
+    fn a_caller_that_does_not_know_its_client_keeps_the_recorded_one() {
         let state = after(started(), &[Happening::CarriedOn(carrier("s1", 7))]);
         let unknown = Carrier { client: None, ..carrier("s1", 7) };
         assert_eq!(after(state.clone(), &[Happening::CarriedOn(unknown)]).client, Some(process(7)));

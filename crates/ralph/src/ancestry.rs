@@ -40,7 +40,8 @@ pub(crate) enum AgentAbove {
 }
 
 impl AgentAbove {
-    /// Looks for the clients of this repo's open loops and guarded sessions, its driver, and for whoever runs gates.
+    /// Searches our ancestors for a ralph that runs gates, this repo's driver, and the clients of its open loops and guarded
+    /// sessions.
     pub(crate) fn find(home: &Home, repo: &Repo, repo_home: &RepoHome) -> Option<Self> {
         let above = proc::ancestors();
         if let Some(process) = gates_above(home, &above) {
@@ -58,7 +59,7 @@ impl AgentAbove {
         recorded.around_us(repo_home).map(|process| Self::OtherNamespace { process })
     }
 
-    /// What an acceptance is signed with.
+    /// The name that is recorded for an acceptance.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Client { name, .. } => name,
@@ -90,13 +91,13 @@ impl fmt::Display for AgentAbove {
     }
 }
 
-/// A client's process and when it was last heard of.
+/// A client's process and the time of its last recorded activity.
 struct Client {
     process: ProcessIdentity,
     last_active: Option<jiff::Timestamp>,
 }
 
-/// Everybody who is recorded as working on this repo.
+/// The processes that are recorded as working on this repo.
 #[derive(Default)]
 struct Recorded {
     clients: Vec<Client>,
@@ -128,7 +129,7 @@ impl Recorded {
     }
 
     /// A process in another namespace than ours, whose sandbox ours may be. Nothing is around the first namespace; a driver is
-    /// there as long as it holds its lock; a client cannot be seen, and counts for a day after it was last heard of.
+    /// there as long as it holds its lock; a client cannot be seen from here, and counts for a day after its last recorded activity.
     fn around_us(&self, repo_home: &RepoHome) -> Option<i32> {
         const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
         if proc::is_first_pid_namespace() {
@@ -144,18 +145,18 @@ impl Recorded {
     }
 }
 
-/// Whether somebody holds the lock of the driver.
+/// Whether a process holds the lock of the driver.
 fn is_driven(repo_home: &RepoHome) -> bool {
     let lock = repo_home.driver_lock_file();
     lock.exists() && Lock::take(&lock, Duration::ZERO).is_ok_and(|taken| taken.is_none())
 }
 
-/// Whether we came out of a gate of this very repo.
+/// Whether a gate of this repo started us, directly or not.
 pub(crate) fn inside_gate_of(repo_home: &RepoHome) -> bool {
     holder_above(repo_home, &proc::ancestors()).is_some()
 }
 
-/// Whether we came out of a gate, of whatever repo.
+/// The same for a gate of any repo.
 pub(crate) fn inside_gate(home: &Home) -> bool {
     gates_above(home, &proc::ancestors()).is_some()
 }
@@ -192,14 +193,14 @@ fn first_beyond_shells(above: &[Ancestor]) -> Option<i32> {
         match (is_shell, ancestor.leads_a_terminal) {
             (true, true) => return None,
             (true, false) => {}
-            // The first process of all adopts whoever lost its parent.
+            // Process 1 adopts orphans: it started no hook.
             (false, _) => return Some(ancestor.process).filter(|process| *process > 1),
         }
     }
     None
 }
 
-/// A process calls itself whatever it likes.
+/// A process chooses its own name, so it is filtered before it is shown.
 fn shown(name: &str) -> String {
     const LONGEST: usize = 40;
     let plain = foreign_text::clean(name.replace('\n', " ").as_bytes(), &Secrets::default());
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_adopted_a_hook_is_no_client() {
+    fn the_process_that_adopts_orphans_is_no_client() {
         let init = Ancestor { process: 1, ..chain(&[("systemd", false)]).remove(0) };
         assert_eq!(first_beyond_shells(&[init]), None);
     }

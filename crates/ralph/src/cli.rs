@@ -145,8 +145,8 @@ impl Command {
     }
 }
 
-/// Nobody else may make this process say what it would not. Inside an agent's run the verdict is the driver's own, and the
-/// driver, or the next one after a kill, has to find us by the mark in our environment.
+/// Keeps other processes from changing the verdict of this one. Inside an agent's run the verdict is the driver's, and the
+/// driver, or its successor after a kill, has to find this process by the mark in its environment.
 fn shield() {
     proc::forbid_debuggers();
     if Home::find().is_ok_and(|home| driven::are_we_driven(&home)) {

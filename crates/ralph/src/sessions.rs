@@ -79,7 +79,7 @@ pub(crate) fn watch(home: &Home, watched: &Watched) -> io::Result<()> {
     write(&home.session_file(&watched.session, "watched"), watched)
 }
 
-/// When a guarded session was last heard of.
+/// The time of the last record of a guarded session.
 pub(crate) fn last_watched(home: &Home, session: &SessionId) -> Option<Timestamp> {
     let written = fs::metadata(home.session_file(session, "watched")).and_then(|meta| meta.modified());
     written.ok().and_then(|at| Timestamp::try_from(at).ok())

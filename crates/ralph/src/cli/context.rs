@@ -123,8 +123,8 @@ impl Place {
         }
     }
 
-    /// The same by what started us alone: an agent's shell that nobody blocks may accept gates, which counts for no stop of its
-    /// session.
+    /// The same by ancestors alone: in a session that ralph does not block, an agent's shell may accept gates; that acceptance
+    /// counts for no stop of the session.
     pub(super) fn not_below_an_agent(&self, what: &str) -> Result<(), Failure> {
         match self.agent_above() {
             None => Ok(()),

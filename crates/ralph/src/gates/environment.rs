@@ -35,8 +35,8 @@ const TAKEN_OUT: [&str; 21] = [
     "JAVA_TOOL_OPTIONS",
 ];
 
-/// Taken out by their beginning: clients, models and their keys, git's own steering, and all that names ralph: code under
-/// test must not be told that it is judged.
+/// Taken out by their beginning: clients, models and their keys, git's own steering, and everything that names ralph: code under
+/// test must not learn that it is judged.
 const TAKEN_OUT_BEGINNING: [&str; 10] = [
     "RALPH_",
     "CLAUDE",

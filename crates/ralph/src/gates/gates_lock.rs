@@ -1,5 +1,5 @@
-//! The lock under which gates run, with the name of its holder: whoever is started by a gate finds it among its ancestors,
-//! without a word in its environment.
+//! The lock under which gates run. Its file names the holder, so that a process that a gate started can find the holder among
+//! its ancestors; the environment of a gate says nothing about ralph.
 
 use std::io;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl GatesLock {
         }))
     }
 
-    /// Who runs gates of this repo. The name of a killed holder stays; it is nobody's ancestor.
+    /// The process that runs gates of this repo. A killed holder stays named here, but a dead process is never an ancestor.
     pub(crate) fn holder(repo_home: &RepoHome) -> Option<ProcessIdentity> {
         let name = files::read_foreign(&repo_home.gates_lock_file()).ok()??;
         serde_json::from_slice(&name).ok()
@@ -40,7 +40,7 @@ impl GatesLock {
 }
 
 impl Drop for GatesLock {
-    /// The same process may go on to run an agent, which is no gate.
+    /// The same process may run an agent next, which is not a gate.
     fn drop(&mut self) {
         let _only_a_name = self.lock.write(b"");
     }

@@ -60,7 +60,7 @@ pub(crate) fn ancestors() -> Vec<Ancestor> {
     found
 }
 
-/// What `ps` tells of one process.
+/// What `ps` prints about one process.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     parent: i32,

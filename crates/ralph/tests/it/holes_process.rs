@@ -1,5 +1,5 @@
 //! Holes in the process: what the code under test can learn of ralph, what an agent's shell can do once it has hidden
-//! its environment, and who can reach into the process that gives the verdict.
+//! its environment, and which processes can change the one that gives the verdict.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -207,8 +207,8 @@ fn the_client_of_a_guarded_session_is_recognised_too() {
     sandbox.ralph(&["pause"]).success();
 }
 
-/// A sandbox with process numbers of its own: nobody of the outside is seen in it. Where this machine allows none, the rules
-/// are still tested by the unit tests of `ancestry`.
+/// A sandbox with its own process numbers, in which no process outside is visible. Where this machine allows none, the unit
+/// tests of `ancestry` still cover the rules.
 #[test]
 fn a_sandbox_of_the_client_is_refused_and_the_user_outside_is_not() {
     const SANDBOX: [&str; 5] = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"];
@@ -230,7 +230,7 @@ fn a_sandbox_of_the_client_is_refused_and_the_user_outside_is_not() {
 }
 
 #[test]
-fn a_session_of_another_repo_stands_in_nobodys_way() {
+fn a_session_of_another_repo_does_not_refuse_the_user() {
     let (here, other) = (Sandbox::gated(GATE), Sandbox::gated(GATE));
     Talk::looping(&here, "\"fix it\" --completion-promise DONE");
     Talk::looping(&other, "\"fix it\" --completion-promise DONE");
@@ -241,7 +241,7 @@ fn a_session_of_another_repo_stands_in_nobodys_way() {
 /// A user who is not root, with a home and a repo of its own.
 struct OrdinaryUser {
     sandbox: Sandbox,
-    /// Where we are root, and have to become somebody else.
+    /// Set when the tests run as root and have to switch to another user.
     uid: Option<u32>,
 }
 
@@ -254,7 +254,7 @@ impl OrdinaryUser {
         if let Some(uid) = uid {
             let top = sandbox.home().parent().expect("the sandbox").to_owned();
             give_away(&top, uid);
-            fs::copy(RALPH, top.join("ralph")).expect("a copy that everybody can reach");
+            fs::copy(RALPH, top.join("ralph")).expect("a copy that every user can read");
         }
         Self { sandbox, uid }
     }
@@ -329,7 +329,7 @@ struct Attacked {
 fn give_away(path: &Path, uid: u32) {
     chown(path, Some(uid), Some(uid)).expect("its owner is changed");
     if path.is_dir() {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("everybody may look");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("every user may read it");
         for entry in fs::read_dir(path).expect("a folder") {
             give_away(&entry.expect("an entry").path(), uid);
         }
@@ -340,13 +340,13 @@ fn give_away(path: &Path, uid: u32) {
 const WAITS: &str = ": > ../running; while ! test -e ../go; do sleep 0.02; done";
 
 #[test]
-fn nobody_reaches_into_a_process_that_gives_a_verdict() {
+fn no_process_of_the_same_user_reaches_into_one_that_gives_a_verdict() {
     let config = verify_list(&[WAITS]);
     let user = OrdinaryUser::new(&config);
     let own = user.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
     let plain = user.attacks(&["sh", "-c", &format!("{WAITS}; exit 7")]);
     assert_eq!(plain.owner, own, "without the shield the files are the user's own: {plain:?}");
-    assert_eq!(plain.debugged, plain.code == 0, "gdb is heard of: {plain:?}");
+    assert_eq!(plain.debugged, plain.code == 0, "a successful gdb is detected: {plain:?}");
     for words in [&["verify"][..], &["hook", "claude"]] {
         // Another user, so that no receipt is there.
         let user = OrdinaryUser::new(&config);

@@ -113,7 +113,7 @@ impl Sandbox {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The command with nothing of our own environment in it. A hook is told which process its client is.
+    /// The command with nothing of our own environment in it. A hook gets the process of its client in `CLAUDE_PID`.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.isolated(RALPH);
         command.args(arguments);
@@ -313,7 +313,7 @@ impl Sandbox {
     }
 }
 
-/// A process that runs what it is told, as a client runs hooks and the commands of its agent: a shell that reads requests.
+/// A process that runs requests, as a client runs hooks and the commands of its agent: a shell that reads them from a pipe.
 pub(crate) struct StandInClient {
     shell: Mutex<Child>,
     requests: Mutex<Requests>,
@@ -380,7 +380,7 @@ impl StandInClient {
         let code = await_number(&status);
         drop((out_writer, err_writer));
         let [stdout, stderr] = readers.map(|reader| reader.join().expect("a reader"));
-        // The shell tells of a signal as of a code above 128.
+        // The shell reports a signal as a code above 128.
         let raw = if code > 128 { code - 128 } else { code << 8 };
         Output { status: ExitStatus::from_raw(raw), stdout, stderr }
     }
@@ -550,7 +550,7 @@ impl Stop<'_> {
     }
 
     /// The child process with the input written and stdin closed. It is our own child, so that it can be signalled and
-    /// waited for; the stand-in client is only named to it.
+    /// waited for; the stand-in client is only named in its environment.
     pub(crate) fn spawn(&self) -> Child {
         let mut child = self
             .command()
