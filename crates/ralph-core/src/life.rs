@@ -5,7 +5,7 @@
 
 use crate::agent_report::AgentReport;
 use crate::id::{AgentId, SessionId};
-use crate::ledger::event::{CancelCause, Event, PauseCause, TypedError};
+use crate::ledger::event::{CancelCause, Event, PauseCause, ProcessIdentity, TypedError};
 use crate::note::{MOST_NOTES, NoteValue};
 use crate::state::{State, Status};
 use crate::verdict::LimitHit;
@@ -46,18 +46,19 @@ pub enum Happening {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carrier {
     pub session: SessionId,
-    pub client: Option<i32>,
+    pub client: Option<ProcessIdentity>,
 }
 
 impl Carrier {
     /// Whether nothing about it is new to the loop.
     fn carries(&self, state: &State) -> bool {
-        let same = state.session.as_ref() == Some(&self.session) && state.client == self.client;
-        same && state.gone.is_none()
+        // A caller that cannot tell which process its client is says nothing new about it.
+        let same_client = self.client.is_none() || state.client == self.client;
+        state.session.as_ref() == Some(&self.session) && same_client && state.gone.is_none()
     }
 
     fn event(&self) -> Event {
-        Event::Bound { session: self.session.clone(), client: self.client }
+        Event::Bound { session: self.session.clone(), client: self.client.clone() }
     }
 }
 
@@ -227,7 +228,11 @@ mod tests {
     }
 
     fn carrier(session: &str, client: i32) -> Carrier {
-        Carrier { session: SessionId::new(session), client: Some(client) }
+        Carrier { session: SessionId::new(session), client: Some(process(client)) }
+    }
+
+    fn process(number: i32) -> ProcessIdentity {
+        ProcessIdentity { process: number, started: 1, boot: "b".into(), pid_namespace: None }
     }
 
     fn finished() -> Happening {
@@ -271,10 +276,18 @@ mod tests {
         let state = after(started(), &[Happening::Pause(ended)]);
         assert_eq!(state.status, Status::Paused);
         let back = after(state.clone(), &[Happening::CarriedOn(carrier("s1", 7))]);
-        assert_eq!((back.status, back.client), (Status::Running, Some(7)));
+        assert_eq!((back.status, back.client), (Status::Running, Some(process(7))));
         // Another session has to ask for it.
         let other = after(state, &[Happening::CarriedOn(carrier("s2", 8))]);
         assert_eq!((other.status, other.session), (Status::Paused, Some(SessionId::new("s2"))));
+    }
+
+    #[test]
+    fn a_caller_that_does_not_know_its_client_keeps_the_recorded_one() {
+        let state = after(started(), &[Happening::CarriedOn(carrier("s1", 7))]);
+        let unknown = Carrier { client: None, ..carrier("s1", 7) };
+        assert_eq!(after(state.clone(), &[Happening::CarriedOn(unknown)]).client, Some(process(7)));
+        assert_eq!(after(state, &[Happening::CarriedOn(carrier("s1", 8))]).client, Some(process(8)));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::goal::Goal;
 use crate::id::{AgentId, Digest, SessionId, TreeHash};
 use crate::layout::Layout;
 use crate::ledger::event::{
-    CancelCause, Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject, TypedError,
+    CancelCause, Event, ExportOddity, FailureMark, Judgement, PauseCause, ProcessIdentity, ResetCause,
+    Subject, TypedError,
 };
 use crate::note::NoteValue;
 use crate::verdict::{LimitHit, Reason, Verdict};
@@ -61,7 +62,7 @@ pub struct State {
     pub goal: Option<Goal>,
     /// The process of the client that carries it on.
     #[serde(default)]
-    pub client: Option<i32>,
+    pub client: Option<ProcessIdentity>,
     /// The prompt of the person that a guarded session works on.
     #[serde(default)]
     pub prompt: Option<String>,
@@ -232,7 +233,7 @@ impl State {
             }
             Event::Bound { session, client } => {
                 self.session = Some(session.clone());
-                self.client = *client;
+                self.client.clone_from(client);
                 self.gone = None;
                 // Another session's background work and last tool call say nothing about this one's.
                 self.excused.clear();

@@ -27,9 +27,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::definition::SettingsError;
+use crate::driver::driven;
 use crate::engine::{self, EngineError};
+use crate::home::Home;
 use crate::ledger::LedgerError;
-use crate::{exit, ui};
+use crate::{exit, proc, ui};
 
 /// Holds a coding agent until its work is shown to be done.
 ///
@@ -109,6 +111,9 @@ pub(crate) fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
+    if arguments.command.gives_a_verdict() {
+        shield();
+    }
     let done = match arguments.command {
         Command::Demo => demo::run(),
         Command::Init(arguments) => init::run(&arguments),
@@ -132,6 +137,22 @@ pub(crate) fn run() -> ExitCode {
         Command::Hook(arguments) => return wrong_hook(&arguments),
     };
     done.unwrap_or_else(Failure::show)
+}
+
+impl Command {
+    /// Whether its exit code says that something is verified.
+    fn gives_a_verdict(&self) -> bool {
+        matches!(self, Self::Verify(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
+    }
+}
+
+/// Keeps other processes from changing the verdict of this one. Inside an agent's run the verdict is the driver's, and the
+/// driver, or its successor after a kill, has to find this process by the mark in its environment.
+fn shield() {
+    proc::forbid_debuggers();
+    if Home::find().is_ok_and(|home| driven::are_we_driven(&home)) {
+        proc::permit_debuggers();
+    }
 }
 
 /// Exit code 2 means "hold it" to a client, so a wrong call of the hook must not end with it.

@@ -387,11 +387,7 @@ impl Drive<'_> {
                 Context::Fresh => ralph_core::money::Micros::ZERO,
             },
             log: &logs.join(format!("{stamp}-agent-{iteration}.log")),
-            marker: &format!(
-                "{}{}-agent-{iteration}",
-                engine::run_mark(repo, &driver.plan.loop_id),
-                std::process::id()
-            ),
+            marker: &proc::marker(&engine::run_mark(repo, &driver.plan.loop_id)),
             longest_run: time_left(state).map_or(wishes.longest_run, |left| left.min(wishes.longest_run)),
             longest_silence: wishes.longest_silence,
             signals: driver.signals,

@@ -25,7 +25,7 @@ use ralph_core::verdict::Trouble;
 use crate::definition::{InForce, Settings};
 use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
-use crate::gates::{self, AtHand, Findable, Run, Watch};
+use crate::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
 use crate::home::RepoHome;
 use crate::ledger::{self, Ledger, LedgerError, Loop};
 use crate::loop_file::OnDisk;
@@ -361,12 +361,11 @@ impl Case<'_> {
         keep_newest(&logs);
         let patience =
             asked.deadline.map_or(HOURS, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let gates_lock = self.home.gates_lock_file();
-        let mut one_set_at_a_time = Lock::take(&gates_lock, Duration::ZERO)?;
+        let mut one_set_at_a_time = GatesLock::take_unless(self.home, Duration::ZERO, || false)?;
         if one_set_at_a_time.is_none() {
             // Who waits for another's gates looks at the tree again afterwards.
             just_read = None;
-            one_set_at_a_time = Lock::take_unless(&gates_lock, patience, || signals.stop.asked())?;
+            one_set_at_a_time = GatesLock::take_unless(self.home, patience, || signals.stop.asked())?;
         }
         self.unless_interrupted(&signals)?;
         let Some(_one_set_at_a_time) = one_set_at_a_time else {
@@ -449,7 +448,7 @@ pub(crate) fn tree_reader<'a>(repo: &'a Repo, home: &'a RepoHome) -> TreeReader<
 
 /// What the mark of everything begins with that is run for a loop: its gates, and the agent that the driver runs.
 pub(crate) fn run_mark(repo: &Repo, id: &LoopId) -> String {
-    format!("{}/{id}/", repo.id())
+    proc::owner_of_runs(&repo.id(), id.as_str())
 }
 
 /// The loop of plain looks at a repo.

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | `RALPH_HOME` | where ledgers, receipts and trust are kept; `~/.ralph` where it is not set |
 //! | `RALPH_GATE_TIMEOUT` | time-out of gates that have none of their own |
-//! | `RALPH_INSIDE_GATE` | set by us inside a gate: the repo whose gate it is |
 //! | `RALPH_LOOP` | set by us for the agent that the driver runs: repo and loop |
 //! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
 //! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
 //! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
 //! | `CLAUDE_PLUGIN_ROOT` | the plugin whose hook we are called as |
-//! | `CLAUDE_PID` | the client's own process, set by the client for its hooks |
+//! | `CLAUDE_PID` | the client's own process, set by the client for its hooks; where it is not set, `ancestry` looks |
+//! | `CLAUDE_CONFIG_DIR` | where the client keeps its user's settings; `~/.claude` where it is not set |
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
 //! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
 //! | `TZ` | the zone of times that people read, where it is not the system's own |
@@ -18,6 +18,9 @@
 //! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
 //! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
 //! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
+//!
+//! Set for others, and never read from our own environment: `INVOCATION_ID`, the mark of a run (`proc/descendants.rs`). A gate
+//! gets no variable that names ralph.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +28,6 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::id::SessionId;
 
-pub(crate) const INSIDE_GATE: &str = "RALPH_INSIDE_GATE";
 pub(crate) const LOOP: &str = "RALPH_LOOP";
 
 #[expect(clippy::disallowed_methods, reason = "this is where variables are read")]
@@ -48,10 +50,6 @@ pub(crate) fn ralph_home() -> Option<PathBuf> {
 
 pub(crate) fn gate_timeout() -> Option<String> {
     text("RALPH_GATE_TIMEOUT")
-}
-
-pub(crate) fn inside_gate_of() -> Option<String> {
-    text(INSIDE_GATE)
 }
 
 /// The repo and the loop whose driver runs us, at some distance.
@@ -101,7 +99,7 @@ pub(crate) fn plugin_root() -> Option<PathBuf> {
     read("CLAUDE_PLUGIN_ROOT").map(PathBuf::from)
 }
 
-/// The process of the client that called us.
+/// The process of the client that called us, as it names itself.
 pub(crate) fn client_process() -> Option<i32> {
     text("CLAUDE_PID")?.parse().ok()
 }
@@ -162,11 +160,10 @@ pub(crate) fn agent_session() -> Option<SessionId> {
     text("CLAUDE_CODE_SESSION_ID").map(SessionId::new)
 }
 
-/// The agent client in whose shell we run, if it is one. A gate runs what an agent wrote, without the client's marks.
+/// The agent client in whose shell we run, if the environment says so. Where it says nothing, `ancestry` may know more.
 pub(crate) fn agent_shell() -> Option<&'static str> {
-    const MARKS: [(&str, &str); 7] = [
-        (INSIDE_GATE, "inside a gate"),
-        (LOOP, "inside a loop"),
+    const MARKS: [(&str, &str); 6] = [
+        (LOOP, "run by `ralph loop`"),
         ("CLAUDECODE", "claude"),
         ("CODEX_THREAD_ID", "codex"),
         ("CODEX_SANDBOX", "codex"),

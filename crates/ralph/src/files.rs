@@ -141,10 +141,16 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
 /// A lock that goes with its process: however the holder ends, the lock is free.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
+    /// Replaces what stands in the file, for those who read it while it is locked.
+    pub(crate) fn write(&self, text: &[u8]) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (&self.file).write_all(text)
+    }
+
     /// Takes the lock, waiting at most `patience`; none when somebody held it all that time.
     pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::take_unless(path, patience, || false)
@@ -161,7 +167,7 @@ impl Lock {
         let mut pause = Duration::from_micros(200);
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Self { _file: file })),
+                Ok(()) => return Ok(Some(Self { file })),
                 Err(fs::TryLockError::Error(error)) => return Err(error),
                 Err(fs::TryLockError::WouldBlock) if Instant::now() >= until || ended() => return Ok(None),
                 Err(fs::TryLockError::WouldBlock) => {}

@@ -31,7 +31,10 @@ use crate::receipts;
 use crate::tree::{IgnoreRules, Tree, TreeReader};
 
 pub(crate) mod environment;
+mod gates_lock;
 mod one_gate;
+
+pub(crate) use gates_lock::GatesLock;
 
 use environment::GateEnvironment;
 use one_gate::Ran;
@@ -452,3 +455,19 @@ fn output_digest(head: &[u8], tail: &[u8], total: u64) -> Digest {
 }
 
 const GRACE: Duration = Duration::from_secs(2);
+
+/// A gate that passed, for tests of what is written down.
+#[cfg(test)]
+pub(crate) fn tests_report() -> GateReport {
+    GateReport {
+        gate: ralph_core::id::GateName::new("test"),
+        run: "true".into(),
+        outcome: Outcome::Passed,
+        advisory: false,
+        took: Duration::ZERO,
+        runs: 1,
+        log: None,
+        excerpt: String::new(),
+        changed: Vec::new(),
+    }
+}

@@ -12,7 +12,7 @@
 //! reports/REPO/                  reports of loops, where none are wanted in the repo
 //! logs/loop-TIME-LOOP.log        what happened in a driven loop; loop-latest.log leads to the newest
 //! repos/REPO/lock                held for moments, while state changes
-//! repos/REPO/gates.lock          held while gates run: one set at a time in one repo
+//! repos/REPO/gates.lock          held while gates run, one set at a time in one repo; names the process that does
 //! repos/REPO/driver.lock         held while a loop is driven: one in one work tree
 //! repos/REPO/tree-cache          stat cache of the fingerprint
 //! repos/REPO/export.json         the state file we last wrote into the repo
@@ -52,6 +52,11 @@ impl Home {
                 "no home folder: neither RALPH_HOME nor HOME is set and the user database has none",
             )),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Self { root }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -96,6 +101,12 @@ impl Home {
 
     pub(crate) fn logs_dir(&self) -> PathBuf {
         self.root.join("logs")
+    }
+
+    /// What is remembered of every repo.
+    pub(crate) fn repos(&self) -> Vec<RepoHome> {
+        let Ok(entries) = std::fs::read_dir(self.root.join("repos")) else { return Vec::new() };
+        entries.flatten().map(|entry| RepoHome { dir: entry.path(), patience: MOMENTS }).collect()
     }
 
     pub(crate) fn repo(&self, id: &str) -> RepoHome {

@@ -448,135 +448,205 @@ pub(crate) fn read_line_at(dir: &Path, offset: u64) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::id::Digest;
+    use std::fs;
+
+    use ralph_core::id::{Digest, TreeHash};
+    use ralph_core::ledger::event::{Judgement, ResetCause};
+    use ralph_core::state::Status;
+    use ralph_core::verdict::Reason;
 
     use super::*;
-    use ralph_core::ledger::event::ResetCause;
-    use std::fs;
-    use std::time::Duration;
+    use crate::home::Home;
+
+    struct Scene {
+        _dir: tempfile::TempDir,
+        home: RepoHome,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a folder");
+            let home = Home::at(dir.path().to_owned()).repo("repo");
+            home.create().expect("a folder");
+            Self { _dir: dir, home }
+        }
+
+        fn id() -> LoopId {
+            LoopId::new("loop")
+        }
+
+        fn dir(&self) -> PathBuf {
+            self.home.loop_dir(&Self::id())
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir().join(LEDGER)
+        }
+
+        fn loop_(&self) -> Loop {
+            Loop::new(&self.home, &Self::id())
+        }
+
+        fn write(&self, numbers: std::ops::Range<u32>) -> State {
+            let handle = self.loop_();
+            let events: Vec<Event> = numbers.map(event).collect();
+            for event in &events {
+                handle.append(std::slice::from_ref(event)).expect("room");
+            }
+            // Opening it repairs what has to be.
+            handle.append(&[]).expect("room")
+        }
+    }
 
     fn event(number: u32) -> Event {
         Event::Waited { what: format!("number {number}"), entries: Vec::new() }
     }
 
-    fn write(dir: &Path, numbers: std::ops::Range<u32>) -> State {
-        let lock =
-            Lock::take(&dir.join("lock"), Duration::from_secs(2)).expect("a file").expect("nobody else");
-        let mut ledger = Ledger::open(&dir.join("loop"), &lock, Timestamp::UNIX_EPOCH).expect("a ledger");
-        for number in numbers {
-            ledger.append(Timestamp::UNIX_EPOCH, &[event(number)]).expect("room");
-        }
-        ledger.save_snapshot();
-        ledger.state().clone()
+    fn verified_by(process: i32) -> Event {
+        Event::Judged(Judgement {
+            attempt: 1,
+            verdict: Verdict::Verified,
+            reason: Reason::AllGatesPassed,
+            limit: None,
+            tree: None,
+            failures: Vec::new(),
+            head: None,
+            tool_call: None,
+            false_promise: false,
+            process: Some(process),
+        })
+    }
+
+    fn run_by(pid: i32) -> Event {
+        Event::RunStarted { tree: TreeHash::new("t"), files: 1, pid, note: None }
     }
 
     #[test]
     fn law_9_a_ledger_torn_at_any_byte_keeps_every_whole_line() {
-        let dir = tempfile::tempdir().expect("a folder");
-        write(dir.path(), 0..4);
-        let path = dir.path().join("loop").join(LEDGER);
-        let whole = fs::read(&path).expect("the ledger");
+        let scene = Scene::new();
+        scene.write(0..4);
+        let whole = fs::read(scene.path()).expect("the ledger");
         for cut in 0..whole.len() {
-            fs::write(&path, &whole[..cut]).expect("cut");
+            fs::write(scene.path(), &whole[..cut]).expect("cut");
             let lines = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
-            let state = write(dir.path(), 9..10);
+            let state = scene.write(9..10);
             let torn = u64::from(cut > 0 && whole[cut - 1] != b'\n');
             assert_eq!(state.events, lines as u64 + torn + 1, "cut at {cut}");
-            let reading = read(&dir.path().join("loop")).expect("readable");
+            let reading = read(&scene.dir()).expect("readable");
             assert!(reading.damage.is_none(), "cut at {cut}: {:?}", reading.damage);
             assert_eq!(reading.state, state);
         }
     }
 
     #[test]
-    fn law_9_a_torn_or_foreign_snapshot_is_rebuilt() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let state = write(dir.path(), 0..3);
-        let path = dir.path().join("loop").join(SNAPSHOT);
-        let whole = fs::read(&path).expect("the snapshot");
-        for cut in 0..whole.len() {
-            fs::write(&path, &whole[..cut]).expect("cut");
-            assert_eq!(write(dir.path(), 0..0), state, "cut at {cut}");
-        }
-        fs::write(&path, vec![0; whole.len()]).expect("zeros");
-        assert_eq!(write(dir.path(), 0..0), state);
-    }
-
-    #[test]
-    fn a_stale_snapshot_is_not_believed() {
-        let dir = tempfile::tempdir().expect("a folder");
-        write(dir.path(), 0..2);
-        let snapshot = dir.path().join("loop").join(SNAPSHOT);
-        let old = fs::read(&snapshot).expect("the snapshot");
-        write(dir.path(), 2..3);
-        fs::write(&snapshot, old).expect("put back");
-        assert_eq!(write(dir.path(), 0..0).events, 3);
-    }
-
-    #[test]
-    fn what_was_written_after_a_snapshot_must_carry_on_from_it() {
-        let dir = tempfile::tempdir().expect("a folder");
-        write(dir.path(), 0..1);
-        let path = dir.path().join("loop").join(LEDGER);
-        let snapshot = dir.path().join("loop").join(SNAPSHOT);
-        let (first, old) = (fs::read(&path).expect("the ledger"), fs::read(&snapshot).expect("the snapshot"));
-        write(dir.path(), 1..2);
-        let both = fs::read(&path).expect("the ledger");
-        fs::write(&snapshot, old).expect("put back");
-        // The second line twice: it fits the first time only.
-        fs::write(&path, [&both[..], &both[first.len()..]].concat()).expect("write");
-        // Two lines and the note about the mending.
-        assert_eq!(write(dir.path(), 0..0).events, 3);
-        assert!(dir.path().join("loop").join("ledger.jsonl.damaged-1").exists());
-    }
-
-    #[test]
-    fn a_changed_line_is_put_aside_and_what_stands_before_it_goes_on() {
-        let dir = tempfile::tempdir().expect("a folder");
-        write(dir.path(), 0..3);
-        let path = dir.path().join("loop").join(LEDGER);
-        let text = fs::read_to_string(&path).expect("the ledger");
-        fs::write(&path, text.replace("number 1", "number 7")).expect("tamper");
-        fs::remove_file(dir.path().join("loop").join(SNAPSHOT)).expect("no snapshot");
-        let state = write(dir.path(), 5..6);
-        // The first line, the note about the mending, and the new one.
-        assert_eq!(state.events, 3);
-        let kept = fs::read_to_string(dir.path().join("loop").join("ledger.jsonl.damaged-1")).expect("kept");
+    fn a_changed_or_repeated_line_is_put_aside_and_what_stands_before_it_goes_on() {
+        let scene = Scene::new();
+        scene.write(0..3);
+        let text = fs::read_to_string(scene.path()).expect("the ledger");
+        fs::write(scene.path(), text.replace("number 1", "number 7")).expect("tamper");
+        // The first line, the note about the repair, and the new one.
+        assert_eq!(scene.write(5..6).events, 3);
+        let kept = fs::read_to_string(scene.dir().join("ledger.jsonl.damaged-1")).expect("kept");
         assert!(kept.contains("number 7") && kept.contains("number 2"));
+        let text = fs::read_to_string(scene.path()).expect("the ledger");
+        let last = text.lines().last().expect("a line");
+        fs::write(scene.path(), format!("{text}{last}\n")).expect("twice");
+        assert_eq!(scene.write(0..0).events, 4);
+        assert!(scene.dir().join("ledger.jsonl.damaged-2").exists());
+    }
+
+    #[test]
+    fn what_others_write_is_followed_and_what_they_change_is_read_anew() {
+        let scene = Scene::new();
+        let ours = scene.loop_();
+        ours.append(&[event(1)]).expect("room");
+        scene.write(2..4);
+        assert_eq!(ours.state().expect("readable").events, 3);
+        fs::remove_file(scene.path()).expect("a file");
+        assert_eq!(ours.state().expect("readable").events, 0);
+    }
+
+    #[test]
+    fn a_verdict_counts_only_after_a_run_of_the_same_process() {
+        let ran = || Event::GateRan { report: crate::gates::tests_report(), receipt: None };
+        let table: [(&str, Vec<Event>, bool); 5] = [
+            ("no run", vec![verified_by(7)], false),
+            ("a run without a gate", vec![run_by(7), verified_by(7)], false),
+            ("somebody else's run", vec![run_by(8), ran(), verified_by(7)], false),
+            ("its own run", vec![run_by(7), ran(), verified_by(7)], true),
+            ("a second verdict of one run", vec![run_by(7), ran(), verified_by(7), verified_by(7)], false),
+        ];
+        for (what, events, counts) in table {
+            let scene = Scene::new();
+            let handle = scene.loop_();
+            for event in &events {
+                handle.append(std::slice::from_ref(event)).expect("room");
+            }
+            let reading = read(&scene.dir()).expect("readable");
+            assert_eq!(reading.damage.is_none(), counts, "{what}: {:?}", reading.damage);
+        }
+    }
+
+    #[test]
+    fn nobody_writes_in_the_name_of_the_process_that_judges() {
+        let scene = Scene::new();
+        let ours = Loop::judged_here(&scene.home, &Scene::id());
+        ours.append(&[run_by(own_pid())]).expect("room");
+        scene.loop_().append(&[event(1)]).expect("room");
+        scene.loop_().append(&[run_by(own_pid())]).expect("room");
+        assert_eq!(ours.state().expect("readable").events, 2, "the line before it still counts");
+        let state = ours.append(&[event(2)]).expect("room");
+        assert_eq!(state.events, 4, "two lines, the note about the repair, the new one");
+    }
+
+    #[test]
+    fn a_driven_loop_takes_a_pause_a_cancel_and_a_note_from_others_and_nothing_else() {
+        let pause = Event::Paused { why: PauseCause::Command };
+        let cancel = Event::Cancelled { why: CancelCause::Command };
+        for (theirs, may) in [(pause, true), (cancel, true), (verified_by(1), false), (event(1), false)] {
+            let scene = Scene::new();
+            let ours = Loop::driven_here(&scene.home, &Scene::id());
+            ours.append(&[event(0)]).expect("room");
+            scene.loop_().append(std::slice::from_ref(&theirs)).expect("room");
+            let state = ours.state();
+            assert_eq!(state.is_ok(), may, "{theirs:?}: {state:?}");
+        }
+        let scene = Scene::new();
+        let ours = Loop::driven_here(&scene.home, &Scene::id());
+        ours.append(&[event(0)]).expect("room");
+        fs::remove_dir_all(scene.dir()).expect("a folder");
+        assert!(matches!(ours.append(&[event(1)]), Err(LedgerError::Tampered { .. })));
+        ours.restore().expect("room");
+        assert_eq!(ours.append(&[event(1)]).expect("room").status, Status::Fresh);
+        assert_eq!(read(&scene.dir()).expect("readable").lines.len(), 2);
     }
 
     #[test]
     fn a_ledger_of_a_newer_ralph_is_left_alone() {
-        let dir = tempfile::tempdir().expect("a folder");
-        write(dir.path(), 0..1);
-        let path = dir.path().join("loop").join(LEDGER);
-        let known = fs::read_to_string(&path).expect("the ledger");
+        let scene = Scene::new();
+        scene.write(0..1);
+        let known = fs::read_to_string(scene.path()).expect("the ledger");
         let content = r#"{"v":1,"seq":2,"prev":"","event":{"event":"from_the_future"}"#;
         let new_event = format!("{content},\"hash\":\"{}\"}}\n", Digest::of(content));
         for line in ["{\"v\":99,\"event\":\"from the future\"}\n", &new_event] {
             let text = format!("{known}{line}");
-            fs::write(&path, &text).expect("write");
-            let lock =
-                Lock::take(&dir.path().join("lock"), Duration::ZERO).expect("a file").expect("nobody else");
-            let opened = Ledger::open(&dir.path().join("loop"), &lock, Timestamp::UNIX_EPOCH);
+            fs::write(scene.path(), &text).expect("write");
+            let opened = scene.loop_().append(&[]);
             assert!(matches!(opened, Err(LedgerError::Newer { .. })), "{opened:?}");
-            assert_eq!(fs::read_to_string(&path).expect("the ledger"), text);
+            assert_eq!(fs::read_to_string(scene.path()).expect("the ledger"), text);
         }
     }
 
     #[test]
     fn one_line_can_be_read_at_its_place() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let lock =
-            Lock::take(&dir.path().join("lock"), Duration::ZERO).expect("a file").expect("nobody else");
-        let mut ledger =
-            Ledger::open(&dir.path().join("loop"), &lock, Timestamp::UNIX_EPOCH).expect("a ledger");
-        ledger.append(Timestamp::UNIX_EPOCH, &[event(1)]).expect("room");
-        let (offset, _) = ledger.end();
+        let scene = Scene::new();
+        let handle = scene.loop_();
+        handle.append(&[event(1)]).expect("room");
+        let offset = size(&scene.dir()).expect("a file");
         let reset = Event::Reset { why: ResetCause::Command };
-        ledger.append(Timestamp::UNIX_EPOCH, std::slice::from_ref(&reset)).expect("room");
-        let line = read_line_at(&dir.path().join("loop"), offset).expect("a line");
+        handle.append(std::slice::from_ref(&reset)).expect("room");
+        let line = read_line_at(&scene.dir(), offset).expect("a line");
         assert_eq!(line.event, reset);
-        assert!(read_line_at(&dir.path().join("loop"), offset + 1).is_none());
+        assert!(read_line_at(&scene.dir(), offset + 1).is_none());
     }
 }

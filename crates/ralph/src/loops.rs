@@ -16,9 +16,10 @@ use crate::files::{self, Lock};
 use crate::home::{Home, RepoHome};
 use crate::ledger::{self, Loop};
 use crate::loop_file::{OnDisk, Seen};
+use crate::proc::{self, Liveness};
 use crate::repo::Repo;
 use crate::sessions::{self, Binding};
-use crate::{clock, env, language, proc, reports, session_notices};
+use crate::{ancestry, clock, language, reports, session_notices};
 
 /// One session loop.
 #[derive(Clone, Debug)]
@@ -113,7 +114,8 @@ impl SessionLoop {
 
     /// Whether the session that carried it is gone, or there never was one.
     pub(crate) fn is_orphaned(&self) -> bool {
-        let is_dead = || self.state.client.is_some_and(|client| !proc::is_alive(client));
+        let is_dead =
+            || self.state.client.as_ref().is_some_and(|client| proc::liveness(client) == Liveness::Gone);
         self.state.session.is_none() || self.state.gone.is_some() || is_dead()
     }
 
@@ -311,7 +313,7 @@ impl SessionLoop {
     }
 }
 
-/// The session that calls us, with the process of its client.
+/// The session whose hook we are, with the process of its client.
 pub(crate) fn carrier(session: &SessionId) -> Carrier {
-    Carrier { session: session.clone(), client: env::client_process() }
+    Carrier { session: session.clone(), client: ancestry::client_of_hook() }
 }

@@ -2,6 +2,7 @@
 //!
 //! Two doors: `hook`, which must cost next to nothing, and everything else.
 
+mod ancestry;
 mod cli;
 mod clock;
 mod definition;
@@ -48,7 +49,10 @@ fn main() -> ExitCode {
     ui::crash::explain_panics();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match hook::Options::from_arguments(&arguments) {
-        Some(options) => hook::claude(&options),
+        Some(options) => {
+            proc::forbid_debuggers();
+            hook::claude(&options)
+        }
         None => cli::run(),
     }
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each command leads a session of its own, its `Family`. Three facts let us find all of one family even when
-//! several commands run at once: the session, the marker `RALPH_RUN` in the environment, and the output pipe.
+//! several commands run at once: the session, the mark in the environment, and the output pipe.
 //! On Linux this process adopts orphans ([`adopt_orphans`]), so that nobody leaves by losing a parent; elsewhere
 //! only the process group is ended.
 //!
@@ -24,6 +24,11 @@ mod descendants;
 #[cfg_attr(not(target_os = "linux"), path = "proc/other_unix.rs")]
 #[cfg_attr(target_os = "linux", path = "proc/linux.rs")]
 mod processes;
+// The other one is built for its tests.
+#[cfg(all(test, target_os = "linux"))]
+#[expect(dead_code, reason = "here only its tests call it")]
+#[path = "proc/other_unix.rs"]
+mod processes_elsewhere;
 mod start;
 mod stop_request;
 mod supervisor;
@@ -36,12 +41,16 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use ralph_core::ledger::event::ProcessIdentity;
 use ralph_core::stream::Channel;
 use rustix::process::Signal;
 
 pub(crate) use capture::Captured;
-pub(crate) use descendants::{end_everyone_left, end_marked, sweep_all};
-pub(crate) use processes::{adopt_orphans, identity, is_ancestor};
+pub(crate) use descendants::{end_everyone_left, end_marked, marker, owner_of_runs, sweep_all};
+pub(crate) use processes::{
+    adopt_orphans, ancestors, forbid_debuggers, identity, is_first_pid_namespace, permit_debuggers,
+    pid_namespace,
+};
 pub(crate) use stop_request::Stop;
 
 use capture::Recorder;
@@ -61,7 +70,7 @@ pub(crate) enum What<'a> {
 pub(crate) struct Job<'a> {
     pub(crate) command: What<'a>,
     pub(crate) dir: &'a Path,
-    /// The complete environment; only `RALPH_RUN` is added.
+    /// The complete environment; only the mark of the run is added.
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) timeout: Duration,
     pub(crate) manners: Manners,
@@ -69,7 +78,7 @@ pub(crate) struct Job<'a> {
     pub(crate) errors_apart: bool,
     /// Where the output is kept, up to a cap. Created with mode 0600.
     pub(crate) log: &'a Path,
-    /// Unique among all runs: the value of `RALPH_RUN`, by which detached processes are found again.
+    /// Unique among all runs, made by [`marker`]: by it detached processes are found again.
     pub(crate) marker: &'a str,
 }
 
@@ -167,6 +176,53 @@ pub(crate) fn run_tapped(job: &Job<'_>, stops: &[&Stop], tap: Option<Tap>) -> En
     match Supervisor::start(job, begun, recording.clone(), sender, inbox) {
         Ok(supervisor) => supervisor.supervise(),
         Err(why) => not_begun(How::CouldNotStart { why }, begun, recording.take()),
+    }
+}
+
+/// A process that we came out of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ancestor {
+    pub(crate) process: i32,
+    /// As in [`ProcessIdentity`].
+    pub(crate) started: u64,
+    /// What its program is called, as the system shows it.
+    pub(crate) name: String,
+    /// Whether it leads the session of a terminal, as the shell does that a user types into.
+    pub(crate) leads_a_terminal: bool,
+}
+
+impl Ancestor {
+    pub(crate) fn is(&self, recorded: &ProcessIdentity) -> bool {
+        (self.process, self.started) == (recorded.process, recorded.started)
+            && recorded.boot == processes::boot()
+    }
+}
+
+/// Whether we came out of that process.
+pub(crate) fn is_ancestor(pid: i32) -> bool {
+    ancestors().iter().any(|ancestor| ancestor.process == pid)
+}
+
+/// More processes above us than this are not looked at.
+const MOST_ANCESTORS: usize = 200;
+
+/// What became of a recorded process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    Running,
+    Gone,
+    /// It was recorded in another namespace of this machine, whose processes we do not see.
+    OutOfSight,
+}
+
+pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
+    let is_it = |found: ProcessIdentity| found.started == recorded.started && found.boot == recorded.boot;
+    if identity(recorded.process).is_some_and(is_it) {
+        Liveness::Running
+    } else if recorded.boot == processes::boot() && recorded.pid_namespace != pid_namespace() {
+        Liveness::OutOfSight
+    } else {
+        Liveness::Gone
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use ralph_core::id::{Digest, LoopId, SessionId};
+use ralph_core::ledger::event::ProcessIdentity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,9 @@ pub(crate) struct Watched {
     pub(crate) tree: String,
     /// Whether a tool ran since that can write.
     pub(crate) wrote: bool,
+    /// The process of its client, so that what it starts can be recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<ProcessIdentity>,
 }
 
 impl Watched {
@@ -73,6 +77,12 @@ pub(crate) fn watched(home: &Home, session: &SessionId) -> io::Result<Option<Wat
 
 pub(crate) fn watch(home: &Home, watched: &Watched) -> io::Result<()> {
     write(&home.session_file(&watched.session, "watched"), watched)
+}
+
+/// The time of the last record of a guarded session.
+pub(crate) fn last_watched(home: &Home, session: &SessionId) -> Option<Timestamp> {
+    let written = fs::metadata(home.session_file(session, "watched")).and_then(|meta| meta.modified());
+    written.ok().and_then(|at| Timestamp::try_from(at).ok())
 }
 
 pub(crate) fn unwatch(home: &Home, session: &SessionId) -> io::Result<()> {

@@ -8,8 +8,8 @@ use ralph_core::goal::{ALL_TASKS_DONE, Goal, ListSource};
 use ralph_core::id::{Digest, LoopId, SessionId};
 use ralph_core::lang::Lang;
 use ralph_core::layout::{Clocks, Layout};
-use ralph_core::ledger::event::{CancelCause, Event, Subject};
-use ralph_core::life::Happening;
+use ralph_core::ledger::event::{CancelCause, Event, ProcessIdentity, Subject};
+use ralph_core::life::{Carrier, Happening};
 use ralph_core::loop_file::LoopFile;
 use ralph_core::preset::{self, Preset};
 use ralph_core::start_request::{ListWanted, StartRequest};
@@ -18,9 +18,9 @@ use ralph_core::state::Status;
 use crate::definition::{Found, InForce, Settings};
 use crate::driver::driven;
 use crate::home::Home;
-use crate::loops::{self, SessionLoop};
+use crate::loops::SessionLoop;
 use crate::repo::Repo;
-use crate::{clock, env, files, openspec, rewritten_files};
+use crate::{ancestry, clock, files, openspec, rewritten_files};
 
 /// What a start came to.
 pub(crate) enum Begun {
@@ -65,11 +65,13 @@ pub(crate) struct Start<'a> {
     pub(crate) in_force: Option<&'a InForce>,
     /// None in a plain terminal: the loop then holds nobody until a session claims it.
     pub(crate) session: Option<&'a SessionId>,
+    /// The process of the session's client, where it is known.
+    pub(crate) client: Option<ProcessIdentity>,
 }
 
 impl Start<'_> {
     pub(crate) fn start(&self, request: &StartRequest) -> Result<Begun, Refused> {
-        if env::inside_gate_of().is_some() {
+        if ancestry::inside_gate(self.home) {
             return Err(Refused::new("a gate cannot start a loop", "start it in the session itself"));
         }
         if driven::are_we_driven(self.home) {
@@ -130,10 +132,7 @@ impl Start<'_> {
             drive: None,
             rewritten: rewritten_files::before(&self.home.repo(&self.repo.id()), clock::now()),
         };
-        let bound = self.session.map(|session| {
-            let carrier = loops::carrier(session);
-            Event::Bound { session: carrier.session, client: carrier.client }
-        });
+        let bound = self.carrier().map(|Carrier { session, client }| Event::Bound { session, client });
         let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).collect();
         SessionLoop::begin(self.home, self.repo, new_id(words_of(&goal), self.session), &events)
     }
@@ -155,8 +154,12 @@ impl Start<'_> {
         Ok(Some((meant, resumed)))
     }
 
+    fn carrier(&self) -> Option<Carrier> {
+        self.session.map(|session| Carrier { session: session.clone(), client: self.client.clone() })
+    }
+
     fn resume(&self, found: &mut SessionLoop) -> io::Result<bool> {
-        found.happen(self.home, &Happening::Resume { by: self.session.map(loops::carrier) })
+        found.happen(self.home, &Happening::Resume { by: self.carrier() })
     }
 
     fn goal(&self, request: &StartRequest) -> Result<Goal, Refused> {

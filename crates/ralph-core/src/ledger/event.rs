@@ -93,7 +93,7 @@ pub enum Event {
         session: SessionId,
         /// The process of its client.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        client: Option<i32>,
+        client: Option<ProcessIdentity>,
     },
     /// Nobody asks for it by the session that carried it any more.
     Unbound,
@@ -334,14 +334,21 @@ pub enum AgentEnd {
     Interrupted,
 }
 
-/// Who drives a loop. A number of a process means nothing after a reboot.
+/// One process for good: its number is used again for others, and means nothing after a reboot or in another namespace.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct ProcessIdentity {
     pub process: i32,
+    /// When it started, in whatever unit its system counts.
     pub started: u64,
     pub boot: String,
+    /// Where process numbers have one meaning; none on systems without namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
 }
+
+/// Who drives a loop.
+pub type Owner = ProcessIdentity;
 
 /// One of the errors that count in a row.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -363,7 +370,7 @@ pub enum PauseCause {
     },
     /// The session was cleared: its client goes on under another session id.
     Cleared {
-        client: Option<i32>,
+        client: Option<ProcessIdentity>,
     },
     Errors,
     Limit {

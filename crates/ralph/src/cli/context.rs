@@ -5,8 +5,9 @@ use std::path::Path;
 use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
+use crate::ancestry::AgentAbove;
 use crate::definition::{Found, InForce, Settings};
-use crate::driver::driven::{self, DrivenLoop};
+use crate::driver::driven::DrivenLoop;
 use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
@@ -117,18 +118,32 @@ impl Place {
         self.only_for_a_person("").is_err()
     }
 
-    /// What only a person may do: an agent does not free itself.
+    /// What only the user may do: an agent does not free itself. It is recognised by what started it, and by what its client
+    /// sets for its shells.
     pub(super) fn only_for_a_person(&self, what: &str) -> Result<(), Failure> {
-        // An agent that we drive stays below its driver, whatever it takes out of its environment.
-        let driven = || driven::drives_us(&self.repo_home).then_some("inside a loop");
-        match env::agent_shell().or_else(driven) {
+        self.not_below_an_agent(what)?;
+        match env::agent_shell() {
             None => Ok(()),
-            Some(client) => Err(Failure::new(
-                exit::NEEDS_PERSON,
-                format!("this is a shell of an agent ({client}): only a person may {what}"),
-            )
-            .hint("say it in the session, or use a terminal of your own")),
+            Some(client) => Err(refused(&format!("this shell belongs to an agent ({client})"), what)),
         }
+    }
+
+    /// The same by ancestors alone: in a session that ralph does not block, an agent's shell may accept gates; that acceptance
+    /// counts for no stop of the session.
+    pub(super) fn not_below_an_agent(&self, what: &str) -> Result<(), Failure> {
+        match self.agent_above() {
+            None => Ok(()),
+            Some(above) => Err(refused(&above.to_string(), what)),
+        }
+    }
+
+    pub(super) fn agent_above(&self) -> Option<AgentAbove> {
+        AgentAbove::find(&self.home, &self.repo, &self.repo_home)
+    }
+
+    /// Whether nothing says that an agent runs this command.
+    pub(super) fn is_the_users(&self) -> bool {
+        env::agent_shell().is_none() && self.agent_above().is_none()
     }
 
     /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.
@@ -157,4 +172,19 @@ impl Place {
                 .hint("`ralph status` lists them")),
         }
     }
+}
+
+fn refused(why: &str, what: &str) -> Failure {
+    Failure::new(exit::NEEDS_PERSON, format!("refused: {why}; only you can {what}"))
+        .hint(format!("open a new terminal and run `{}` there", own_command()))
+}
+
+/// The command as it was called; what would need quoting is left out.
+fn own_command() -> String {
+    let is_plain = |word: &String| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:".contains(c))
+    };
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.into_string().ok().filter(is_plain).unwrap_or_else(|| "…".into()));
+    ["ralph".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -16,7 +16,6 @@ use ralph_core::layout::Layout;
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::definition::{self, InForce};
-use crate::driver::driven;
 use crate::engine::{self, Asked};
 use crate::install::{Installed, Timeouts, Undone, claude};
 use crate::trust::Trust;
@@ -72,8 +71,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if arguments.uninstall {
         return uninstall(&place);
     }
-    if driven::are_we_an_agents(&place.home, &place.repo_home) && !arguments.dry_run {
-        place.only_for_a_person("accept the gates that it is judged by")?;
+    if !arguments.dry_run {
+        place.not_below_an_agent("accept gates")?;
     }
     let plan = Plan::make(&place, arguments, &Choices::of(&place, arguments)?)?;
     plan.show(&place);

@@ -33,7 +33,7 @@ use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::ui::live::Live;
 use crate::ui::{self, FAINT, paint};
-use crate::{clock, env, exit, reports, start};
+use crate::{ancestry, clock, env, exit, reports, start};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -399,7 +399,7 @@ pub(super) fn must_be_able_to_run(profile: &Profile, repo: &Repo) -> Result<(), 
 }
 
 fn refuse_inside_a_loop(place: &Place) -> Result<(), Failure> {
-    if env::inside_gate_of().is_some() {
+    if ancestry::inside_gate(&place.home) {
         return Err(Failure::new(exit::USAGE, "a gate cannot start a loop"));
     }
     if driven::are_we_an_agents(&place.home, &place.repo_home) {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ralph_core::life::{Happening, happen};
+use ralph_core::life::{Carrier, Happening, happen};
 use ralph_core::state::Status;
 use ralph_core::verdict::Verdict;
 
@@ -12,7 +12,7 @@ use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
 use crate::ledger::Loop;
-use crate::{env, exit, language, loops, sessions, task_list, ui};
+use crate::{ancestry, env, exit, language, sessions, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "resume")?;
-    let by = env::agent_session().map(|session| loops::carrier(&session));
+    let by = env::agent_session().map(|session| Carrier { session, client: ancestry::named_client() });
     let mut resumed = hold_again(&place, arguments)?;
     let found = place.session_loops(arguments.r#loop.as_deref())?;
     let several = found.len() > 1 && by.is_some();

@@ -8,7 +8,7 @@ use ralph_core::start_request::{self, StartRequest, UsageError};
 use super::context::Place;
 use super::{Done, Failure};
 use crate::start::{Begun, Refused, Start, accepted_gates};
-use crate::{env, exit, language, task_list, ui};
+use crate::{ancestry, env, exit, language, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(override_usage = "ralph start TASK… [OPTIONS]", after_help = AFTER_HELP)]
@@ -50,6 +50,7 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
         settings: &place.settings,
         in_force: in_force.as_ref(),
         session,
+        client: ancestry::named_client(),
     };
     let guarded = in_force.as_ref().is_some_and(|in_force| in_force.config.guard.holds_session());
     if guarded {

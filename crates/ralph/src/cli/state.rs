@@ -29,7 +29,7 @@ use crate::definition::InForce;
 use crate::engine::{self, Asked, EngineError, Outcome};
 use crate::loops::SessionLoop;
 use crate::ui::live::Live;
-use crate::{clock, env, exit, hook, language, session_notices, task_list, ui};
+use crate::{ancestry, clock, env, exit, hook, language, session_notices, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -193,8 +193,11 @@ fn take_note(session: &SessionId, happening: &Happening, otherwise: &str) -> Res
 fn complete(session: &SessionId) -> Done {
     let place = Place::here_or_new()?;
     let mut found = open_loop(&place, session)?;
-    if env::inside_gate_of() == Some(found.repo.id()) {
-        return Err(Failure::new(exit::USAGE, "this is a gate of the same repo: it would wait for itself"));
+    if ancestry::inside_gate_of(&found.repo_home) {
+        return Err(Failure::new(
+            exit::USAGE,
+            "already running inside a gate of this repo: it would wait for itself",
+        ));
     }
     if !found.state.is_running() {
         return Err(Failure::new(exit::NEEDS_PERSON, "the loop is paused; nothing was run")

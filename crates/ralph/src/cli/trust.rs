@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 use super::context::Place;
 use super::{Done, Failure};
 use crate::definition::{self, Found};
-use crate::driver::driven;
 use crate::trust::{Acceptance, AcceptedBy, Trust};
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 use crate::{clock, env, exit};
@@ -44,10 +43,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
-    let judged_by_them =
-        env::inside_gate_of().is_some() || driven::are_we_an_agents(&place.home, &place.repo_home);
-    if judged_by_them && !arguments.show {
-        place.only_for_a_person("accept gates or take that back")?;
+    if !arguments.show {
+        place.not_below_an_agent("accept gates or revoke them")?;
     }
     if arguments.revoke {
         // What is not accepted guards no later session, and nobody would hear of it.
@@ -79,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
                 }));
         }
     }
-    let force = match who() {
+    let force = match who(&place) {
         AcceptedBy::PersonAtATerminal => "These gates are in force now, whatever the file says later.",
         AcceptedBy::Script => {
             "In force for agents that are not being held yet; for one that is, a person has to accept at a terminal."
@@ -115,9 +112,10 @@ pub(super) fn accept_as_it_is(place: &Place) -> Result<(), Failure> {
 }
 
 /// Who is accepting, as far as it can be told.
-fn who() -> AcceptedBy {
-    match env::agent_shell() {
-        Some(client) => AcceptedBy::AgentsShell { client: client.to_owned(), session: env::agent_session() },
+fn who(place: &Place) -> AcceptedBy {
+    let above = || place.agent_above().map(|above| above.name().to_owned());
+    match env::agent_shell().map(str::to_owned).or_else(above) {
+        Some(client) => AcceptedBy::AgentsShell { client, session: env::agent_session() },
         None if ui::somebody_is_there() => AcceptedBy::PersonAtATerminal,
         None => AcceptedBy::Script,
     }
@@ -229,7 +227,7 @@ impl Offered {
     }
 
     fn accept(&self, place: &Place) -> Result<(), Failure> {
-        let by = who();
+        let by = who(place);
         let acceptance = Acceptance {
             sha256: self.sha256.clone(),
             layout: self.layout,

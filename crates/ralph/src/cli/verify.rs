@@ -19,7 +19,7 @@ use crate::engine::{self, Asked, Case, EngineError};
 use crate::repo::Repo;
 use crate::ui::live::Live;
 use crate::ui::{self, BAD, FAINT, GOOD, paint, snippet, table};
-use crate::{clock, env, exit};
+use crate::{ancestry, clock, exit};
 
 #[derive(clap::Args)]
 #[command(
@@ -48,10 +48,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let mut place = Place::here(arguments.gate_timeout.as_deref())?;
-    if env::inside_gate_of() == Some(place.repo.id()) {
+    if ancestry::inside_gate_of(&place.repo_home) {
         return Err(Failure::new(
             exit::USAGE,
-            "this is a gate of the same repo: `ralph verify` would wait for itself",
+            "already running inside a gate of this repo: `ralph verify` would wait for itself",
         )
         .hint("take `ralph verify` out of the `verify:` list"));
     }
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         }
         other => other?,
     };
-    if ui::somebody_is_there() && env::agent_shell().is_none() {
+    if ui::somebody_is_there() && place.is_the_users() {
         // A person looks: what `.gitignore` says now is what they know.
         place.remember_ignore_rules()?;
     }

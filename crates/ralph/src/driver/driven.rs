@@ -76,11 +76,14 @@ pub(super) fn mark(repo: &Repo, id: &LoopId) -> String {
 /// Whether we are inside of a driver's run: its mark alone proves nothing, the driver itself must be above us. The verdict
 /// is then its own, and nobody else's.
 pub(crate) fn are_we_driven(home: &Home) -> bool {
-    let Some(mark) = env::driven_loop() else { return false };
+    marked_driver(home).is_some()
+}
+
+/// The process above us that drives the loop that we are marked with, of whatever repo.
+pub(crate) fn marked_driver(home: &Home) -> Option<i32> {
+    let mark = env::driven_loop()?;
     let is_name = |part: &str| !part.is_empty() && !part.contains(['/', '.']);
-    let Some((repo, id)) = mark.split_once('/').filter(|(repo, id)| is_name(repo) && is_name(id)) else {
-        return false;
-    };
-    let found = DrivenLoop::at(&home.repo(repo), LoopId::new(id)).ok().flatten();
-    found.and_then(|found| found.driven_by()).is_some_and(proc::is_ancestor)
+    let (repo, id) = mark.split_once('/').filter(|(repo, id)| is_name(repo) && is_name(id))?;
+    let found = DrivenLoop::at(&home.repo(repo), LoopId::new(id)).ok().flatten()?;
+    found.driven_by().filter(|process| proc::is_ancestor(*process))
 }

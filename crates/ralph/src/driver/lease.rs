@@ -2,19 +2,18 @@
 
 use ralph_core::ledger::event::Owner;
 
-use crate::proc;
+use crate::proc::{self, Liveness};
 
 /// This process as an owner.
 pub(super) fn ours() -> Owner {
     let process = i32::try_from(std::process::id()).unwrap_or_default();
-    let (started, boot) = proc::identity(process).unwrap_or_default();
-    Owner { process, started, boot }
+    let unknown = Owner { process, started: 0, boot: String::new(), pid_namespace: None };
+    proc::identity(process).unwrap_or(unknown)
 }
 
 /// Whether the owner is still there. A number is used again, and after a reboot everybody has a new one.
 pub(crate) fn is_held(owner: &Owner) -> bool {
-    proc::identity(owner.process)
-        .is_some_and(|(started, boot)| started == owner.started && boot == owner.boot)
+    proc::liveness(owner) == Liveness::Running
 }
 
 #[cfg(test)]

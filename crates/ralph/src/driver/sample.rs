@@ -101,6 +101,7 @@ pub(super) fn began() -> Event {
         goal: Some(plan.goal),
         prompt: None,
         drive: Some(plan.wishes),
+        rewritten: Vec::new(),
     }
 }
 
@@ -134,6 +135,7 @@ pub(super) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
         head: None,
         tool_call: None,
         false_promise: false,
+        process: Some(42),
     })
 }
 

@@ -10,9 +10,9 @@ use crate::env;
 use crate::repo::Repo;
 
 /// Taken out by name: they make a tool skip, preload or wrap what it should do.
-const TAKEN_OUT: [&str; 22] = [
-    "RALPH_LOOP",
-    "RALPH_RUN",
+const TAKEN_OUT: [&str; 21] = [
+    // Another one for each login or service where systemd sets it; a gate gets the mark of its run in its place.
+    "INVOCATION_ID",
     "AI_AGENT",
     "BASH_ENV",
     "ENV",
@@ -35,8 +35,10 @@ const TAKEN_OUT: [&str; 22] = [
     "JAVA_TOOL_OPTIONS",
 ];
 
-/// Taken out by their beginning: clients, models and their keys, and git's own steering.
-const TAKEN_OUT_BEGINNING: [&str; 9] = [
+/// Taken out by their beginning: clients, models and their keys, git's own steering, and everything that names ralph: code under
+/// test must not learn that it is judged.
+const TAKEN_OUT_BEGINNING: [&str; 10] = [
+    "RALPH_",
     "CLAUDE",
     "ANTHROPIC_",
     "OPENAI_",
@@ -92,14 +94,14 @@ pub(crate) struct GateEnvironment {
 
 impl GateEnvironment {
     pub(crate) fn new(keep: &[String], repo: &Repo) -> Self {
-        let mut made = Self::from_variables(env::all().collect(), keep, &repo.id());
+        let mut made = Self::from_variables(env::all().collect(), keep);
         // The folder as it is called, not as somebody came there: a shell believes what it is told here.
         made.variables.retain(|(name, _)| name != "PWD" && name != "OLDPWD");
         made.variables.push(("PWD".into(), repo.root.clone().into()));
         made
     }
 
-    fn from_variables(all: Vec<(OsString, OsString)>, keep: &[String], repo_id: &str) -> Self {
+    fn from_variables(all: Vec<(OsString, OsString)>, keep: &[String]) -> Self {
         let texts: Vec<_> =
             all.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?))).collect();
         let secrets = Secrets::from_variables(texts);
@@ -107,8 +109,7 @@ impl GateEnvironment {
         let mut variables: Vec<_> =
             all.into_iter().filter(|(name, _)| kept(name) || !taken_out(name)).collect();
         let digest = digest(&variables);
-        let ours = SET.into_iter().chain([(env::INSIDE_GATE, repo_id)]);
-        for (name, value) in ours {
+        for (name, value) in SET {
             variables.retain(|(other, _)| other != name);
             variables.push((name.into(), value.into()));
         }
@@ -143,7 +144,7 @@ mod tests {
     fn made(pairs: &[(&str, &str)], keep: &[&str]) -> GateEnvironment {
         let all = pairs.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
-        GateEnvironment::from_variables(all, &keep, "repo")
+        GateEnvironment::from_variables(all, &keep)
     }
 
     fn has(environment: &GateEnvironment, name: &str) -> bool {
@@ -158,9 +159,13 @@ mod tests {
             ("GIT_DIR", "/x"),
             ("HOME", "/h"),
             ("CLAUDECODE", "1"),
+            ("RALPH_HOME", "/r"),
+            ("INVOCATION_ID", "0123456789abcdef0123456789abcdef"),
         ];
         let environment = made(&pairs, &[]);
-        for name in ["ANTHROPIC_API_KEY", "NODE_OPTIONS", "GIT_DIR", "CLAUDECODE"] {
+        for name in
+            ["ANTHROPIC_API_KEY", "NODE_OPTIONS", "GIT_DIR", "CLAUDECODE", "RALPH_HOME", "INVOCATION_ID"]
+        {
             assert!(!has(&environment, name), "{name}");
         }
         assert!(has(&environment, "HOME") && has(&environment, "CI"));

@@ -48,7 +48,7 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
             manners: Manners::of_a_tool(GRACE),
             errors_apart: false,
             log: &log,
-            marker: &format!("{}{name}", run.mark),
+            marker: &proc::marker(run.mark),
         },
         run.stop,
     );

@@ -26,7 +26,7 @@ use crate::repo::{ConfigFile, Repo};
 use crate::sessions::{self, Watched};
 use crate::tree::TreeMemory;
 use crate::trust::{Beginning, Trust};
-use crate::{clock, language, session_notices};
+use crate::{ancestry, clock, language, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [
@@ -153,6 +153,7 @@ impl Door<'_> {
             notified: Vec::new(),
             tree: tree.hash().to_owned(),
             wrote: false,
+            client: ancestry::client_of_hook(),
         };
         Ok(sessions::watch(self.home, &watched)?)
     }
@@ -229,6 +230,7 @@ impl Door<'_> {
             notified: Vec::new(),
             tree: watch.tree.to_string(),
             wrote: true,
+            client: None,
         })
     }
 

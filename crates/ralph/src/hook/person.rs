@@ -10,6 +10,7 @@ use ralph_core::wire::HookReply;
 
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
+use crate::ancestry;
 use crate::definition::{Found, InForce, Settings};
 use crate::language;
 use crate::loops::SessionLoop;
@@ -190,6 +191,7 @@ impl Door<'_> {
             settings: &settings,
             in_force: in_force.as_ref(),
             session: Some(self.session),
+            client: ancestry::client_of_hook(),
         })
     }
 }

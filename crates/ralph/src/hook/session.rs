@@ -13,7 +13,7 @@ use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
 use crate::sessions::{self, SessionBeginning};
 use crate::trust::{Beginning, Trust};
-use crate::{clock, env, language, session_notices};
+use crate::{ancestry, clock, language, session_notices};
 
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
@@ -59,7 +59,7 @@ impl Door<'_> {
         session_notices::forget_what_was_said(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
-            "clear" => PauseCause::Cleared { client: env::client_process() },
+            "clear" => PauseCause::Cleared { client: ancestry::client_of_hook() },
             other => PauseCause::SessionEnded { reason: other.to_owned() },
         };
         found.happen(self.home, &Happening::Pause(why))?;
@@ -91,6 +91,6 @@ impl Door<'_> {
 
 /// Whether the session that this client has just cleared carried it.
 fn was_cleared_here(found: &SessionLoop) -> bool {
-    let client = env::client_process();
+    let client = ancestry::client_of_hook();
     client.is_some() && found.state.gone == Some(PauseCause::Cleared { client })
 }

@@ -11,18 +11,45 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ralph_core::id::Digest;
 use rustix::process::{Pid, Signal};
 
 use super::processes::{self, Process};
 use super::supervisor::Pauses;
 use super::unix;
+use crate::clock;
 
-/// The variable that marks the processes of a run.
-pub(super) const MARK: &str = "RALPH_RUN";
+/// The variable that marks the processes of a run. systemd sets it for its services, to 32 hex digits: what runs inside
+/// learns nothing from it, and what systemd set for us means nothing to a command that we start.
+pub(super) const MARK: &str = "INVOCATION_ID";
+
+/// The mark of one run: the owner's 16 hex digits, by which [`end_marked`] finds all runs of that owner, and 16 that no other
+/// run has.
+pub(crate) fn marker(owner: &str) -> String {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let now = clock::now().as_nanosecond();
+    let run = Digest::of_parts([
+        &std::process::id().to_le_bytes()[..],
+        &number.to_le_bytes()[..],
+        &now.to_le_bytes()[..],
+    ]);
+    format!("{owner}{}", hex_16(&run))
+}
+
+/// The first half of a mark, for everything that is run for that loop of that repo.
+pub(crate) fn owner_of_runs(repo: &str, the_loop: &str) -> String {
+    hex_16(&Digest::of_parts([repo.as_bytes(), the_loop.as_bytes()])).to_owned()
+}
+
+fn hex_16(digest: &Digest) -> &str {
+    &digest.as_str()[..16]
+}
 
 /// What strays get between SIGTERM and SIGKILL, and then to be gone.
 const STRAY_GRACE: Duration = Duration::from_millis(200);

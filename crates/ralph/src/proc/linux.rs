@@ -10,8 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::Duration;
 
+use ralph_core::ledger::event::ProcessIdentity;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal};
+
+use super::Ancestor;
 
 /// As much as a pipe may be without privileges: fewer waits between a command that floods and its reader.
 const PIPE: usize = 1024 * 1024;
@@ -37,23 +40,79 @@ pub(crate) fn adopt_orphans() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok();
 }
 
-/// What names a process for good: when it started, and in which life of the machine.
-pub(crate) fn identity(pid: i32) -> Option<(u64, String)> {
-    let process = look_at(Pid::from_raw(pid)?).filter(|process| !process.dead)?;
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    Some((process.start, boot.trim().to_owned()))
+/// What names a process for good: when it started, since which boot and in which namespace.
+pub(crate) fn identity(pid: i32) -> Option<ProcessIdentity> {
+    let process = look_at(Pid::from_raw(pid).filter(|_| pid > 0)?).filter(|process| !process.dead)?;
+    let namespace = fs::metadata(of(process.pid, "ns/pid")).ok().map(|found| found.ino());
+    Some(ProcessIdentity {
+        process: pid,
+        started: process.start,
+        boot: boot(),
+        // Another user's is not shown; but we see its number, so it is ours.
+        pid_namespace: namespace.or_else(pid_namespace),
+    })
 }
 
-/// Whether we came out of that process.
-pub(crate) fn is_ancestor(pid: i32) -> bool {
-    let mut at = Some(rustix::process::getpid());
-    while let Some(process) = at.and_then(look_at) {
-        if process.pid.as_raw_nonzero().get() == pid {
-            return true;
-        }
-        at = process.parent;
+pub(super) fn boot() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.trim().to_owned()
+}
+
+/// The namespace that our own process number is from.
+pub(crate) fn pid_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino())
+}
+
+/// Whether no other namespace is above ours; the kernel gives the first one this number.
+pub(crate) fn is_first_pid_namespace() -> bool {
+    const FIRST: u64 = 0xEFFF_FFFC;
+    pid_namespace() == Some(FIRST)
+}
+
+/// The processes that we came out of, our parent first.
+///
+/// Begins at `/proc/self` and not at our number: in a namespace of its own a process may still see the `/proc` of another.
+pub(crate) fn ancestors() -> Vec<Ancestor> {
+    let own = fs::read("/proc/self/stat").unwrap_or_default();
+    let mut found = Vec::new();
+    let mut next = parent_in(&own);
+    while let Some(pid) = next.filter(|_| found.len() < super::MOST_ANCESTORS) {
+        let Ok(stat) = fs::read(of(pid, "stat")) else { break };
+        found.extend(ancestor(pid, &stat));
+        next = parent_in(&stat);
     }
-    false
+    found
+}
+
+fn parent_in(stat: &[u8]) -> Option<Pid> {
+    // Whose stat it is makes no difference to whom it names.
+    parse_stat(Pid::INIT, stat)?.parent
+}
+
+fn ancestor(pid: Pid, stat: &[u8]) -> Option<Ancestor> {
+    let process = parse_stat(pid, stat)?;
+    let (name_begin, name_end) =
+        (stat.iter().position(|byte| *byte == b'(')?, stat.iter().rposition(|byte| *byte == b')')?);
+    let rest = str::from_utf8(&stat[name_end + 1..]).ok()?;
+    let terminal: i64 = rest.split_ascii_whitespace().nth(4)?.parse().ok()?;
+    Some(Ancestor {
+        process: pid.as_raw_nonzero().get(),
+        started: process.start,
+        name: String::from_utf8_lossy(stat.get(name_begin + 1..name_end)?).into_owned(),
+        leads_a_terminal: process.session == Some(pid) && terminal != 0,
+    })
+}
+
+/// Keeps other processes of the same user from reading and changing this one: no debugger attaches, its memory cannot be
+/// opened. What we start can be looked at again, once it is another program. Root is not kept out.
+pub(crate) fn forbid_debuggers() {
+    // A kernel that refuses this leaves us as every other program is.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+}
+
+/// Undoes [`forbid_debuggers`]: with it goes that others can read our environment, and find us by the mark in it.
+pub(crate) fn permit_debuggers() {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
 }
 
 pub(super) fn adopts_orphans() -> bool {

@@ -1,9 +1,15 @@
-//! The processes of this machine where there is no `/proc` to ask: nobody is seen, and only process groups are
-//! ended. The same functions as `linux.rs`.
+//! The processes of this machine where there is no `/proc`: only process groups are ended, and `ps` is asked for the processes
+//! that we came out of. The same functions as `linux.rs`.
 
 use std::io::PipeReader;
+use std::process::Command;
+use std::time::Duration;
 
+use ralph_core::ledger::event::ProcessIdentity;
 use rustix::process::{Pid, Signal};
+
+use super::Ancestor;
+use crate::short_command;
 
 #[derive(Debug, Clone)]
 pub(super) struct Process {
@@ -18,16 +24,82 @@ pub(super) struct Process {
 /// Makes this process the parent of every descendant that loses its own. Only Linux can.
 pub(crate) fn adopt_orphans() {}
 
-/// What names a process for good. Here only that it is there is known.
-pub(crate) fn identity(pid: i32) -> Option<(u64, String)> {
-    super::is_alive(pid).then(|| (0, String::new()))
+/// What names a process for good: its number, and the second at which it started, which is in no other life of the machine.
+pub(crate) fn identity(pid: i32) -> Option<ProcessIdentity> {
+    let row = ask_ps(pid)?;
+    Some(ProcessIdentity { process: pid, started: row.started, boot: boot(), pid_namespace: pid_namespace() })
 }
 
-/// Whether we came out of that process; here only our own parent is known.
-pub(crate) fn is_ancestor(pid: i32) -> bool {
-    rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == pid)
-        || super::is_alive(pid)
+pub(super) fn boot() -> String {
+    String::new()
 }
+
+/// Only Linux has namespaces.
+pub(crate) fn pid_namespace() -> Option<u64> {
+    None
+}
+
+pub(crate) fn is_first_pid_namespace() -> bool {
+    true
+}
+
+/// The processes that we came out of, our parent first.
+pub(crate) fn ancestors() -> Vec<Ancestor> {
+    let mut found = Vec::new();
+    let mut next = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
+    while let Some(pid) = next.filter(|pid| *pid > 0 && found.len() < super::MOST_ANCESTORS) {
+        let Some(row) = ask_ps(pid) else { break };
+        next = Some(row.parent);
+        found.push(Ancestor {
+            process: pid,
+            started: row.started,
+            name: row.name,
+            leads_a_terminal: row.leads_a_terminal,
+        });
+    }
+    found
+}
+
+/// What `ps` prints about one process.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    parent: i32,
+    started: u64,
+    leads_a_terminal: bool,
+    name: String,
+}
+
+fn ask_ps(pid: i32) -> Option<Row> {
+    const LIMIT: Duration = Duration::from_secs(2);
+    // By its full path, and in one language and zone: times are compared.
+    let mut command = Command::new("/bin/ps");
+    command.env_clear().env("LC_ALL", "C").env("TZ", "UTC");
+    command.args(["-o", "ppid=", "-o", "stat=", "-o", "tty=", "-o", "lstart=", "-o", "comm="]);
+    command.args(["-p", &pid.to_string()]);
+    let answer = short_command::run(command, None, &std::env::temp_dir(), LIMIT).ok()??;
+    row(str::from_utf8(&answer.stdout).ok()?)
+}
+
+/// `ppid stat tty Mon Nov 16 18:27:02 2026 name`, where the name may be a path, and may hold blanks.
+fn row(line: &str) -> Option<Row> {
+    const TIME: std::ops::Range<usize> = 3..8;
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let started = words.get(TIME)?.join(" ");
+    let started = jiff::civil::DateTime::strptime("%a %b %d %H:%M:%S %Y", started).ok()?;
+    let started = started.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second();
+    let name = words.get(TIME.end..)?.join(" ");
+    Some(Row {
+        parent: words.first()?.parse().ok()?,
+        started: u64::try_from(started).ok()?,
+        leads_a_terminal: words.get(1)?.contains('s') && !words.get(2)?.starts_with(['?', '-']),
+        name: name.rsplit('/').next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Only Linux can be asked for this by the process itself.
+pub(crate) fn forbid_debuggers() {}
+
+pub(crate) fn permit_debuggers() {}
 
 pub(super) fn adopts_orphans() -> bool {
     false
@@ -64,3 +136,45 @@ pub(super) fn describe(pid: Pid) -> String {
 }
 
 pub(super) fn signal(_process: &Process, _signal: Signal) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_ps_is_read_as_it_is_on_every_system() {
+        let name = |line: &str| row(line).map(|row| (row.parent, row.leads_a_terminal, row.name));
+        // macOS, FreeBSD and Linux.
+        let mac = "  501 Ss   ttys001  Mon Nov 16 18:27:02 2026     -zsh\n";
+        assert_eq!(name(mac), Some((501, true, "-zsh".into())));
+        let app = "    1 S    ??       Mon Nov  2 08:07:02 2026     /Applications/Visual Studio Code.app/Contents/MacOS/Electron\n";
+        assert_eq!(name(app), Some((1, false, "Electron".into())));
+        assert_eq!(name("731 Is -  Mon Nov 16 18:27:02 2026 sshd\n"), Some((731, false, "sshd".into())));
+        assert_eq!(name("1 Ss ? Mon Nov 16 18:27:02 2026 claude\n"), Some((1, false, "claude".into())));
+        let seconds = |line: &str| row(line).map(|row| row.started);
+        assert_eq!(seconds("1 S ?? Thu Jan  1 00:01:40 1970 x\n"), Some(100));
+        for broken in ["", "\n", "1 S ??", "x S ?? Mon Nov 16 18:27:02 2026 y"] {
+            assert_eq!(row(broken), None, "{broken:?}");
+        }
+    }
+
+    /// Where there is a `ps`, it is asked: our parent is above us, a child and a stranger are not.
+    #[test]
+    fn only_whom_we_came_out_of_is_an_ancestor() {
+        let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
+        let Some(asked) = identity(parent) else { return };
+        let above = ancestors();
+        assert!(above.len() < super::super::MOST_ANCESTORS);
+        let first = above.first().expect("our parent");
+        assert_eq!(first.process, parent);
+        // The `ps` of Linux makes the second up each time, and rounds.
+        assert!(first.started.abs_diff(asked.started) <= 1, "{first:?} {asked:?}");
+        let mut child = Command::new("sleep").arg("60").spawn().expect("a process");
+        let number = i32::try_from(child.id()).expect("a number");
+        assert!(identity(number).is_some(), "it is alive");
+        assert!(!above.iter().chain(&ancestors()).any(|it| it.process == number), "and no ancestor");
+        child.kill().expect("its end");
+        child.wait().expect("its end");
+        assert_eq!(identity(number), None);
+    }
+}

@@ -83,7 +83,7 @@ impl Scene {
 
     /// Command lines that hold our duration, and processes that carry it as their marker.
     fn alive(&self) -> Vec<String> {
-        let marker = format!("RALPH_RUN={}", self.nap);
+        let marker = format!("INVOCATION_ID={}", self.nap);
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let found = entries.filter_map(|entry| {
             let line = fs::read(entry.path().join("cmdline")).ok()?;
@@ -214,7 +214,7 @@ fn could_not_start_in_a_missing_folder() {
 #[test]
 fn gives_the_environment_it_was_given_and_the_marker() {
     let scene = Scene::new();
-    let ended = scene.ended("echo $COLOUR $RALPH_RUN ${HOME-none}");
+    let ended = scene.ended("echo $COLOUR $INVOCATION_ID ${HOME-none}");
     assert_eq!(printed(&ended), format!("blue {} none\n", scene.nap));
 }
 
@@ -371,7 +371,7 @@ fn leaves_the_programs_own_children_alone() {
     let mut own = Command::new("sh")
         .args(["-c", "read line; exit 5"])
         .stdin(Stdio::piped())
-        .env("RALPH_RUN", "inherited from a run around us")
+        .env("INVOCATION_ID", "inherited from a run around us")
         .spawn()
         .unwrap();
     assert_eq!(scene.leaked("(setsid NAP &); exit 0").len(), 1);

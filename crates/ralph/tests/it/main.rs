@@ -18,6 +18,7 @@ mod gates;
 mod guard;
 mod guide;
 mod holes;
+mod holes_process;
 mod holes_small;
 mod hook;
 mod init;

@@ -86,7 +86,7 @@ fn what_frees_later_sessions_is_not_for_an_agents_shell() {
     let mut sandbox = Sandbox::gated(GUARD);
     sandbox.set("CLAUDECODE", "1");
     for command in [&["reset"][..], &["trust", "--revoke"], &["init", "--uninstall"]] {
-        sandbox.ralph(command).exits(3).says("only a person");
+        sandbox.ralph(command).exits(3).says("only you can");
     }
 }
 
@@ -97,7 +97,7 @@ fn an_agent_does_not_carry_on_what_the_person_paused() {
     talk.says("stop");
     sandbox.set("CLAUDECODE", "1");
     sandbox.set("CLAUDE_CODE_SESSION_ID", "session-1");
-    sandbox.ralph(&["start", "fix", "--completion-promise", "DONE"]).exits(3).says("only a person");
+    sandbox.ralph(&["start", "fix", "--completion-promise", "DONE"]).exits(3).says("only you can");
     assert_eq!(Talk::new(&sandbox, "session-1").state()["status"]["status"], "paused");
 }
 

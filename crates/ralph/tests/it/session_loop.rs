@@ -264,8 +264,7 @@ fn s1_r17_another_session_claims_what_one_left_behind() {
 
 #[test]
 fn clearing_the_session_moves_its_loop_along_paused() {
-    let mut sandbox = Sandbox::gated(GATE);
-    sandbox.set("CLAUDE_PID", std::process::id().to_string());
+    let sandbox = Sandbox::gated(GATE);
     let talk = Talk::looping(&sandbox, "\"fix it\" --completion-promise DONE");
     talk.ends("clear");
     let cleared = Talk::new(&sandbox, "session-2");
@@ -300,7 +299,7 @@ fn an_agents_shell_starts_a_loop_for_its_session_and_frees_nobody() {
     let talk = Talk::new(&sandbox, "session-1");
     talk.uses("Bash").stops("Done.").held();
     for command in [&["pause"][..], &["cancel"], &["start", "other", "--replace"]] {
-        sandbox.ralph(command).exits(3).says("only a person");
+        sandbox.ralph(command).exits(3).says("only you can");
     }
     talk.uses("Bash").stops("Done.").held();
 }

@@ -147,7 +147,7 @@ fn a_person_at_a_terminal_frees_the_session_and_an_agent_does_not() {
         let mut in_agents_shell = sandbox.command(&["pause"]);
         let refused = in_agents_shell.env("CLAUDECODE", "1").output().expect("the binary");
         assert_eq!(refused.status.code(), Some(3), "{refused:?}");
-        assert!(String::from_utf8_lossy(&refused.stderr).contains("only a person may pause"), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("only you can pause"), "{refused:?}");
         talk.agent_stops().held();
 
         sandbox.ralph(&["pause"]).success().says(FREED);

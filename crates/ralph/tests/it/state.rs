@@ -237,14 +237,14 @@ fn two_at_once_make_one_loop_and_lose_no_count() {
 fn an_agent_starts_its_own_loop_and_frees_nobody() {
     let mut sandbox = Sandbox::gated(GATE);
     sandbox.set("CLAUDECODE", "1");
-    state(&sandbox, &["init", SESSION, "loop", "fix it"]).exits(3).says("only a person may");
+    state(&sandbox, &["init", SESSION, "loop", "fix it"]).exits(3).says("only you can");
     sandbox.set("CLAUDE_CODE_SESSION_ID", SESSION);
     state(&sandbox, &["init", "session-2", "loop", "fix it"]).exits(3).says("another session");
     state(&sandbox, &["init", SESSION, "loop", "fix it"]).success();
     for words in
         [&["fail", SESSION, "loop", "I give up"][..], &["delete", SESSION], &["delete", SESSION, "loop"]]
     {
-        state(&sandbox, words).exits(3).says("only a person may");
+        state(&sandbox, words).exits(3).says("only you can");
     }
     state(&sandbox, &["update", SESSION, "loop", "phase", "review"]).success();
     state(&sandbox, &["complete", SESSION, "loop"]).exits(1);

@@ -1,9 +1,13 @@
 //! A sandbox: a real git repo, a home of its own, the real binary. Three lines set the scene.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,6 +15,8 @@ use serde_json::{Value, json};
 pub(crate) const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
 pub(crate) struct Sandbox {
+    /// Started when it is first needed; ended before the folder goes.
+    client: OnceLock<StandInClient>,
     dir: tempfile::TempDir,
     variables: Vec<(String, String)>,
 }
@@ -28,7 +34,24 @@ impl Sandbox {
         for folder in ["project", "home"] {
             fs::create_dir(dir.path().join(folder)).expect("a folder");
         }
-        Self { dir, variables: Vec::new() }
+        Self { client: OnceLock::new(), dir, variables: Vec::new() }
+    }
+
+    /// The process that stands in for the client: hooks come from it, the user's commands do not.
+    pub(crate) fn client(&self) -> &StandInClient {
+        self.client.get_or_init(|| StandInClient::start(self.dir.path()))
+    }
+
+    /// Runs a command as a descendant of the stand-in client, without any of the client's variables: what an agent's
+    /// shell can do that hides its environment. `ralph` is the binary under test.
+    pub(crate) fn in_agents_shell(&self, words: &[&str]) -> Ran {
+        let (program, arguments) = words.split_first().expect("a program");
+        let mut command = self.isolated(if *program == "ralph" { RALPH } else { program });
+        command.args(arguments);
+        for (name, _) in self.variables.iter().filter(|(name, _)| name.starts_with("CLAUDE")) {
+            command.env_remove(name);
+        }
+        Ran::of(self.client().output(&command, b""))
     }
 
     /// A repo whose `ralph.yaml` has this text and is trusted.
@@ -90,11 +113,20 @@ impl Sandbox {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The command with nothing of our own environment in it.
+    /// The command with nothing of our own environment in it. A hook gets the process of its client in `CLAUDE_PID`.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(RALPH);
+        let mut command = self.isolated(RALPH);
+        command.args(arguments);
+        if arguments.first() == Some(&"hook") && !self.variables.iter().any(|(name, _)| name == "CLAUDE_PID")
+        {
+            command.env("CLAUDE_PID", self.client().process().to_string());
+        }
         command
-            .args(arguments)
+    }
+
+    fn isolated(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
             .env_clear()
             .env("PATH", search_path())
             .env("HOME", self.home())
@@ -281,6 +313,122 @@ impl Sandbox {
     }
 }
 
+/// A process that runs requests, as a client runs hooks and the commands of its agent: a shell that reads them from a pipe.
+pub(crate) struct StandInClient {
+    shell: Mutex<Child>,
+    requests: Mutex<Requests>,
+    process: u32,
+    dir: PathBuf,
+}
+
+struct Requests {
+    pipe: ChildStdin,
+    number: usize,
+}
+
+impl StandInClient {
+    pub(crate) fn start(dir: &Path) -> Self {
+        let mut shell = Command::new("sh")
+            .args(["-c", "while IFS= read -r request; do eval \"$request\" & done"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let pipe = shell.stdin.take().expect("a pipe");
+        let dir = dir.join(format!("client-{}", shell.id()));
+        fs::create_dir(&dir).expect("a folder");
+        let process = shell.id();
+        Self { shell: Mutex::new(shell), requests: Mutex::new(Requests { pipe, number: 0 }), process, dir }
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Runs the command as a descendant of the stand-in client, to its end. It gets only the variables that were set for it.
+    /// The shell opens our pipes by their names in `/proc`.
+    pub(crate) fn output(&self, command: &Command, input: &[u8]) -> Output {
+        let (out, out_writer) = std::io::pipe().expect("a pipe");
+        let (err, err_writer) = std::io::pipe().expect("a pipe");
+        let readers = [out, err].map(|mut pipe| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                pipe.read_to_end(&mut bytes).expect("what is printed");
+                bytes
+            })
+        });
+        let pipe =
+            |writer: &std::io::PipeWriter| format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
+        let status = {
+            let mut requests = self.requests.lock().expect("requests");
+            requests.number += 1;
+            let stdin = self.dir.join(format!("{}.in", requests.number));
+            let status = self.dir.join(format!("{}.status", requests.number));
+            fs::write(&stdin, input).expect("a file");
+            let line = format!(
+                "( cd {} && exec {} ) < {} > {} 2> {}; echo $? > {}\n",
+                quoted(command.get_current_dir().expect("a folder").as_os_str()),
+                shell_words(command),
+                quoted(stdin.as_os_str()),
+                pipe(&out_writer),
+                pipe(&err_writer),
+                quoted(status.as_os_str())
+            );
+            requests.pipe.write_all(line.as_bytes()).expect("a shell that reads");
+            status
+        };
+        let code = await_number(&status);
+        drop((out_writer, err_writer));
+        let [stdout, stderr] = readers.map(|reader| reader.join().expect("a reader"));
+        // The shell reports a signal as a code above 128.
+        let raw = if code > 128 { code - 128 } else { code << 8 };
+        Output { status: ExitStatus::from_raw(raw), stdout, stderr }
+    }
+}
+
+impl Drop for StandInClient {
+    fn drop(&mut self) {
+        let mut shell = self.shell.lock().expect("the shell");
+        let _gone = shell.kill();
+        let _gone = shell.wait();
+    }
+}
+
+fn await_number(file: &Path) -> i32 {
+    let deadline = Instant::now() + Duration::from_secs(300);
+    loop {
+        if let Some(number) =
+            fs::read_to_string(file).ok().and_then(|text| text.strip_suffix('\n')?.parse().ok())
+        {
+            return number;
+        }
+        assert!(Instant::now() < deadline, "the stand-in client never answered in {}", file.display());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The command for a shell, with only its own variables.
+fn shell_words(command: &Command) -> String {
+    let mut words = vec!["env".to_owned(), "-i".to_owned()];
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            let mut variable = name.to_owned();
+            variable.push("=");
+            variable.push(value);
+            words.push(quoted(&variable));
+        }
+    }
+    words.push(quoted(command.get_program()));
+    words.extend(command.get_args().map(quoted));
+    words.join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let text = word.to_str().expect("UTF-8").replace('\'', "'\\''");
+    assert!(!text.contains('\n'), "a request is one line: {text}");
+    format!("'{text}'")
+}
+
 /// Where the programs are that gates call.
 #[expect(
     clippy::disallowed_methods,
@@ -396,12 +544,16 @@ impl Stop<'_> {
         self.input.to_string()
     }
 
-    /// The child process with the input written and stdin closed.
-    pub(crate) fn spawn(&self) -> std::process::Child {
+    fn command(&self) -> Command {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.sandbox.command(&arguments)
+    }
+
+    /// The child process with the input written and stdin closed. It is our own child, so that it can be signalled and
+    /// waited for; the stand-in client is only named in its environment.
+    pub(crate) fn spawn(&self) -> Child {
         let mut child = self
-            .sandbox
-            .command(&arguments)
+            .command()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -411,9 +563,21 @@ impl Stop<'_> {
         child
     }
 
+    /// The hook as a child of the stand-in client.
     pub(crate) fn answer(&self) -> Answer {
+        self.answer_of(&self.command())
+    }
+
+    /// The same from a client that does not name its process.
+    pub(crate) fn answer_without_client_pid(&self) -> Answer {
+        let mut command = self.command();
+        command.env_remove("CLAUDE_PID");
+        self.answer_of(&command)
+    }
+
+    fn answer_of(&self, command: &Command) -> Answer {
         let begun = Instant::now();
-        let output = self.spawn().wait_with_output().expect("an end");
+        let output = self.sandbox.client().output(command, self.text().as_bytes());
         Answer { ran: Ran::of(output), took: begun.elapsed() }
     }
 }

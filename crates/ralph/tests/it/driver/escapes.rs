@@ -20,8 +20,8 @@ env -u RALPH_LOOP "$RALPH" loop more --agent command:true >> "$NOTES/verbs" 2>&1
     unverified(scene.drive(&["--max-iterations", "2"]), 5);
     scene.ended_as("tampered");
     assert_eq!(scene.sandbox.status()["accepted"].as_array().map(Vec::len), Some(1));
-    assert!(says(&scene, "trust").contains("only a person may"), "{}", says(&scene, "trust"));
-    assert_eq!(says(&scene, "verbs").matches("only a person may").count(), 6, "{}", says(&scene, "verbs"));
+    assert!(says(&scene, "trust").contains("only you can"), "{}", says(&scene, "trust"));
+    assert_eq!(says(&scene, "verbs").matches("only you can").count(), 6, "{}", says(&scene, "verbs"));
     assert_eq!(
         says(&scene, "verbs").matches("a loop starts no other").count(),
         2,

@@ -45,7 +45,7 @@ sha=$("$RALPH" trust --show --json | sed -n 's/.*"sha256": *"\([0-9a-f]*\)".*/\1
     let scene = Scene::new(DONE, agent);
     unverified(scene.drive(&["--max-iterations", "2"]), 5);
     scene.ended_as("tampered");
-    assert!(scene.note("trust").contains("only a person may"), "{}", scene.note("trust"));
+    assert!(scene.note("trust").contains("only you can"), "{}", scene.note("trust"));
     assert_eq!(scene.sandbox.status()["accepted"].as_array().map(Vec::len), Some(1), "nor for later loops");
 }
 
@@ -54,6 +54,6 @@ fn an_agent_does_not_set_up_gates_of_its_own() {
     let agent = r#"rm ralph.yaml; "$RALPH" init --yes --no-hooks --gate true > "$NOTES/init" 2>&1"#;
     let scene = Scene::new(DONE, agent);
     unverified(scene.drive(&["--max-iterations", "1"]), 5);
-    assert!(scene.note("init").contains("only a person may"), "{}", scene.note("init"));
+    assert!(scene.note("init").contains("only you can"), "{}", scene.note("init"));
     assert!(!scene.sandbox.exists("ralph.yaml"));
 }

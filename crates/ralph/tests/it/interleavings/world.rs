@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::process::{Child, Stdio};
+use std::process::{self, Child, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -157,15 +158,10 @@ impl World {
         for (key, value) in more.as_object().expect("fields") {
             input[key] = value.clone();
         }
-        // A process that is there as long as the test is, another one for each.
-        let client = match who {
-            Who::Ann => std::process::id(),
-            Who::Bob => 1,
-        };
         let mut child = self
             .sandbox
             .command(&["hook", "claude"])
-            .env("CLAUDE_PID", client.to_string())
+            .env("CLAUDE_PID", client_of(who).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -304,5 +300,20 @@ impl File {
             session: Some(field("session_id")).filter(|session| session != "null"),
             task: task.trim().to_owned(),
         }
+    }
+}
+
+/// A process that is there as long as the test is, another one for each; none of the user's commands comes out of it.
+fn client_of(who: Who) -> u32 {
+    static CLIENTS: OnceLock<[Child; 2]> = OnceLock::new();
+    let start = || {
+        // It ends with our end of its pipe.
+        let reads_for_ever = process::Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        reads_for_ever.expect("a process")
+    };
+    let [ann, bob] = CLIENTS.get_or_init(|| [start(), start()]);
+    match who {
+        Who::Ann => ann.id(),
+        Who::Bob => bob.id(),
     }
 }
