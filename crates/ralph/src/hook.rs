@@ -13,7 +13,7 @@ mod stop;
 mod tools;
 
 pub(crate) use guard::guard_id;
-pub(crate) use stop::{archive, case_of_loop, gates_of_loop};
+pub(crate) use stop::{case_of_loop, gates_of_loop};
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};

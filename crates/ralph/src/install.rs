@@ -158,10 +158,26 @@ pub(crate) struct Timeouts {
 impl Timeouts {
     /// All gates one after the other and a minute, at least ten minutes, at most an hour; our own deadline is earlier.
     pub(crate) fn for_gates(gates: &[Gate]) -> Self {
-        let gates: u64 = gates.iter().map(|gate| gate.timeout.as_secs() * u64::from(gate.retries + 1)).sum();
-        let client = (gates + 60).clamp(600, 3600);
+        let client = (longest(gates) + 60).clamp(600, 3600);
         Self { client, deadline: client - 30 }
     }
+
+    /// What to tell the user where the time-outs of the gates add up to more than the hook's deadline.
+    pub(crate) fn warning(gates: &[Gate], deadline: u64) -> Option<String> {
+        let longest = longest(gates);
+        (longest > deadline).then(|| {
+            format!(
+                "the time-outs of the gates add up to {longest} s, more than the hook's deadline of {deadline} s: a stop \
+                 whose gates do not finish before it is allowed UNVERIFIED. Lower their `timeout`, or use `ralph loop`, \
+                 which has no deadline"
+            )
+        })
+    }
+}
+
+/// What the gates may take together, in seconds.
+fn longest(gates: &[Gate]) -> u64 {
+    gates.iter().map(|gate| gate.timeout.as_secs() * u64::from(gate.retries + 1)).sum()
 }
 
 #[cfg(test)]
@@ -180,5 +196,12 @@ mod tests {
         assert_eq!(timeouts("verify: [a]"), (600, 570));
         assert_eq!(timeouts("verify: [{run: a, timeout: 10m}, {run: b, timeout: 5m}]"), (960, 930));
         assert_eq!(timeouts("verify: [{run: a, timeout: 5h}]"), (3600, 3570));
+        let warning = |text: &str| {
+            let config = Config::parse(text, Layout::Native, &Defaults::default()).expect("valid");
+            Timeouts::warning(&config.gates, Timeouts::for_gates(&config.gates).deadline)
+        };
+        assert_eq!(warning("verify: [{run: a, timeout: 59m}]"), None);
+        let told = warning("verify: [{run: a, timeout: 30m, retries: 1}]").expect("a warning");
+        assert!(told.contains("3600 s") && told.contains("3570 s"), "{told}");
     }
 }

@@ -307,6 +307,8 @@ impl Examination {
                     heard.event, wanted.client
                 );
                 self.wrong("time-outs", what, fix);
+            } else if let Some(what) = Timeouts::warning(&in_force.config.gates, deadline) {
+                self.wrong("time-outs", format!("{}: {what}", heard.event), fix);
             } else {
                 fine = Some(format!("client {client} s, our deadline {deadline} s"));
             }

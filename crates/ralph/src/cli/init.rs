@@ -184,6 +184,8 @@ struct Settings {
     path: &'static str,
     text: String,
     timeouts: Timeouts,
+    /// The gates may not finish before the hook's deadline.
+    too_slow: Option<String>,
     raises_cap: bool,
     /// A sub-agent to be held is written too, where the project has none.
     check_agent: bool,
@@ -407,6 +409,7 @@ impl Settings {
         Ok(Self {
             path,
             text,
+            too_slow: Timeouts::warning(&config.gates, timeouts.deadline),
             timeouts,
             raises_cap,
             check_agent: !anybody && config.guard.holds_agent("check"),
@@ -445,6 +448,9 @@ impl Settings {
             claude::EVENTS.len() - claude::judged_events().count()
         ));
         ui::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
+        if let Some(warning) = &self.too_slow {
+            ui::say(paint(ODD, format!("  warning: {warning}")));
+        }
         if self.raises_cap {
             ui::say(format_args!(
                 "  {}={}: the client's own cap on holds in a row, which is {};",

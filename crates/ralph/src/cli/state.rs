@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use ralph_core::decide::Decision;
 use ralph_core::facts::{Facts, SessionStop, Standing};
-use ralph_core::feedback::Notice;
 use ralph_core::foreign_text;
 use ralph_core::goal::Goal;
 use ralph_core::id::{Digest, SessionId};
@@ -29,7 +28,7 @@ use crate::definition::InForce;
 use crate::engine::{self, Asked, EngineError, Outcome};
 use crate::loops::SessionLoop;
 use crate::ui::live::Live;
-use crate::{ancestry, clock, env, exit, hook, language, session_notices, task_list, ui};
+use crate::{ancestry, clock, env, exit, hook, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -192,7 +191,7 @@ fn take_note(session: &SessionId, happening: &Happening, otherwise: &str) -> Res
 
 fn complete(session: &SessionId) -> Done {
     let place = Place::here_or_new()?;
-    let mut found = open_loop(&place, session)?;
+    let found = open_loop(&place, session)?;
     if ancestry::inside_gate_of(&found.repo_home) {
         return Err(Failure::new(
             exit::USAGE,
@@ -205,14 +204,10 @@ fn complete(session: &SessionId) -> Done {
     }
     let in_force = hook::gates_of_loop(&place.home, &found, &place.settings)?;
     must_have_gates(&found, &in_force)?;
-    let stop = claims(&found);
-    let case = hook::case_of_loop(&found, &place.settings, &in_force, stop.clone());
+    let case = hook::case_of_loop(&found, &place.settings, &in_force, claims(&found));
     let mut live = Live::new(&in_force.config.gates, false);
-    // A claim that turns out false costs no attempt; one that holds is judged as the stop that it asks for.
-    let outcome = match case.look(&asked(), &mut live) {
-        Ok(looked) if is_verified(&looked) => case.judge(&asked(), &mut live),
-        other => other,
-    };
+    // Whose shell this is cannot be proven: the verdict is made at the session's own stop.
+    let outcome = case.look(&asked(), &mut live);
     drop(live);
     let outcome = match outcome {
         Err(EngineError::Interrupted(signal)) => {
@@ -224,9 +219,7 @@ fn complete(session: &SessionId) -> Done {
         }
         other => other?,
     };
-    found.settle(&place.home)?;
-    tell_session(&place, &found, session, &stop, &outcome)?;
-    show(&found, session, &outcome)
+    show(session, &outcome)
 }
 
 fn must_have_gates(found: &SessionLoop, in_force: &InForce) -> Result<(), Failure> {
@@ -271,26 +264,7 @@ fn is_verified(outcome: &Outcome) -> bool {
     matches!(outcome.decision, Decision::LetGo { verdict: Verdict::Verified, .. })
 }
 
-/// The loop ended behind its session's back: who sits there reads of it at its next event.
-fn tell_session(
-    place: &Place,
-    found: &SessionLoop,
-    session: &SessionId,
-    stop: &SessionStop,
-    outcome: &Outcome,
-) -> Result<(), Failure> {
-    let Decision::LetGo { verdict: Verdict::Verified, reason, limit, .. } = &outcome.decision else {
-        return Ok(());
-    };
-    let banner =
-        language::telling(&found.state, stop.tasks.as_ref()).let_go(Verdict::Verified, reason, *limit);
-    let banner = found.with_report(banner);
-    let archived = found.state.goal.as_ref().and_then(|goal| hook::archive(&found.repo, goal));
-    let person = archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"));
-    Ok(session_notices::leave(&place.home, session, &Notice { person, agent: None })?)
-}
-
-fn show(found: &SessionLoop, session: &SessionId, outcome: &Outcome) -> Done {
+fn show(session: &SessionId, outcome: &Outcome) -> Done {
     let (reason, facts): (&Reason, &Facts) = match &outcome.decision {
         Decision::LetGo { reason, .. } | Decision::Hold { reason, .. } => (reason, &outcome.facts),
         // Somebody was faster.
@@ -302,7 +276,9 @@ fn show(found: &SessionLoop, session: &SessionId, outcome: &Outcome) -> Done {
     verified.show();
     match reason {
         _ if is_verified(outcome) => {
-            ui::say(found.with_report(format!("The loop of session {session} is over: verified.")));
+            ui::say(format_args!(
+                "The claim holds now. The loop of session {session} ends at its next stop, which runs the gates again."
+            ));
         }
         Reason::DefinitionChanged | Reason::DefinitionRevoked => {
             return Ok(ExitCode::from(exit::NEEDS_PERSON));

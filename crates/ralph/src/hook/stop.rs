@@ -263,7 +263,7 @@ pub(crate) fn case_of_loop<'a>(
 }
 
 /// The change moves to the archive once all of it is done and that has been checked, where that was asked for.
-pub(crate) fn archive(repo: &Repo, goal: &Goal) -> Option<String> {
+fn archive(repo: &Repo, goal: &Goal) -> Option<String> {
     let change = goal.list.as_ref().filter(|_| goal.archive)?.change.as_ref()?;
     Some(match openspec::archive(&repo.root, change, &env::all().collect::<Vec<_>>()) {
         Ok(place) => format!("openspec: {change} → {place}"),

@@ -4,6 +4,7 @@ mod background;
 mod claimed;
 mod commands;
 mod failures;
+mod freed;
 mod limits;
 mod places;
 mod promises;

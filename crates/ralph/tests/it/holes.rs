@@ -485,3 +485,13 @@ fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     }
     found
 }
+
+#[test]
+fn init_and_doctor_warn_of_gates_that_may_not_fit_the_deadline() {
+    let slow = "verify:\n  - { run: 'true', name: slow, timeout: 50m }\n  - { run: 'true', name: also, timeout: 20m }\n";
+    let sandbox = Sandbox::gated(slow);
+    let init = sandbox.ralph(&["init", "--yes", "--no-try"]).success();
+    assert!(init.stdout.contains("add up to 4200 s"), "{init:#?}");
+    let doctor = sandbox.ralph(&["doctor"]);
+    assert!(doctor.stdout.contains("add up to 4200 s"), "{doctor:#?}");
+}
