@@ -221,7 +221,7 @@ impl Driver<'_> {
             self.keeper.begin(0, None);
         }
         let mut drive = Drive { driver: self, last, last_run, tree_memory: Arc::default() };
-        let state = match drive.to_the_end(state) {
+        let state = match drive.run_to_end(state) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
                 None => return Err(error),
@@ -257,7 +257,7 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    fn to_the_end(&mut self, mut state: State) -> Result<State, DriveError> {
+    fn run_to_end(&mut self, mut state: State) -> Result<State, DriveError> {
         loop {
             state = match drive::next(&state, clock::now()) {
                 // What is on the disk must be what this verdict stands on.

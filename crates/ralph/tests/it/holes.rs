@@ -397,7 +397,7 @@ fn a_deleted_loop_file_is_told_at_the_stop_whatever_came_between() {
         sandbox.remove(".claude/ralph-loop.local.md");
         match between {
             "a tool" => {
-                drop(talk.event("PostToolUse", &json!({"tool_name": "Agent", "tool_input": {}})).answer())
+                drop(talk.event("PostToolUse", &json!({"tool_name": "Agent", "tool_input": {}})).answer());
             }
             "status" => drop(sandbox.status()),
             "a sub-agent" => drop(talk.agent("SubagentStart", 7, "general-purpose", "").answer()),

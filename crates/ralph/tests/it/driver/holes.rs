@@ -25,6 +25,9 @@ fn forge_while_it_works(scene: &Scene, forge: impl FnOnce(PathBuf)) {
     fs::write(scene.note_path("go"), "").expect("a note");
 }
 
+/// What is done to the ledger while the agent works.
+type Forge = fn(PathBuf);
+
 fn says(ran: &Ran, text: &str) -> bool {
     ran.stdout.contains(text) || ran.stderr.contains(text)
 }
@@ -45,7 +48,7 @@ fn a_snapshot_that_says_verified_or_cancelled_is_not_believed() {
 
 #[test]
 fn lines_that_the_driver_did_not_write_are_tampering() {
-    let table: [(&str, fn(PathBuf)); 6] = [
+    let table: [(&str, Forge); 6] = [
         ("a verdict", |ledger| forgery::append(&ledger, &[forgery::judged_verified(1)])),
         ("a reset of the iterations", |ledger| {
             forgery::append(&ledger, &[json!({"event": "iteration_began", "iteration": 0})]);
