@@ -271,7 +271,7 @@ impl Stop<'_> {
         let failures = failure_marks(&seen.reports);
         let reason = failure_reason(seen);
         if let (Some(stop), Reason::GatesFailed { gates }) = (&self.facts.session_stop, &reason)
-            && failures.iter().all(|failure| stop.red_before.contains(failure))
+            && (stop.as_found || failures.iter().all(|failure| stop.red_before.contains(failure)))
         {
             let reason = Reason::RedBefore { gates: gates.clone() };
             return self.let_go(Verdict::Released, reason, None, Some(&seen.tree), failures);

@@ -64,6 +64,8 @@ pub struct SessionStop {
     pub prompt: Option<String>,
     /// What is known to have failed on the tree that this prompt found.
     pub red_before: Vec<FailureMark>,
+    /// The tree is the one that this prompt found: whatever fails there failed before.
+    pub as_found: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

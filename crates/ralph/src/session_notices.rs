@@ -124,12 +124,6 @@ pub(crate) fn say_once(home: &Home, session: &SessionId, line: &str) -> io::Resu
     Ok(first)
 }
 
-/// The session is over: what was said in it once need not be known any longer.
-pub(crate) fn forget_what_was_said(home: &Home, session: &SessionId) -> io::Result<()> {
-    let path = home.notices_file(session);
-    if path.exists() { change(&path, |waiting| waiting.said_once.clear()) } else { Ok(()) }
-}
-
 /// What this call can tell of what waits. What an agent inside a sub-agent hears still waits for the main agent: a
 /// sub-agent may keep it to itself, and several may be at work.
 pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall, reaches_agent: bool) -> HookReply {

@@ -281,6 +281,16 @@ pub(crate) fn guard_id(session: &ralph_core::id::SessionId) -> LoopId {
 const NO_RECORD: &str = "ralph: there is no record of this session's prompt, so this stop was not checked. UNVERIFIED. The \
                          next prompt turns the checks on.";
 
+/// What a session left behind since the user's prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// No tool ran that can write.
+    Untouched,
+    /// One ran, and the tree is as the prompt found it.
+    AsFound,
+    Changed,
+}
+
 struct GuardedStop<'a> {
     door: &'a Door<'a>,
     guarded: Guarded,
@@ -293,8 +303,12 @@ struct GuardedStop<'a> {
 impl GuardedStop<'_> {
     fn answer(mut self) -> Result<HookReply, LetThrough> {
         let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
-        if !self.has_written()? {
-            return self.was_not_checked();
+        let left = self.what_it_left();
+        match left {
+            Left::Untouched => return self.was_not_checked(),
+            Left::AsFound if !self.state.is_running() => return Ok(HookReply::Silent),
+            // Who was blocked and put everything back is judged, so that the block ends.
+            Left::AsFound | Left::Changed => {}
         }
         let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
         // Who plans cannot fix anything, so nobody is blocked; but an agent can go into plan mode by itself.
@@ -321,7 +335,7 @@ impl GuardedStop<'_> {
             limits: self.state.limits.clone().filter(|_| self.state.is_running()).unwrap_or(case.limits),
             // Where trust was revoked no gate is known any more: something must be left to block by.
             markers: vec![completion_marker::ALL_CHECKS.into()],
-            session_stop: Some(self.session_stop()?),
+            session_stop: Some(self.session_stop(&left)?),
             ..case
         };
         match self.door.judge_session(&case)? {
@@ -330,36 +344,33 @@ impl GuardedStop<'_> {
         }
     }
 
-    /// Whether the session may have changed the tree since the user's prompt: a tool ran that can write, and the tree is
-    /// another one. A tree that cannot be read has not stood still: the judgement says what is wrong with it.
-    fn has_written(&self) -> Result<bool, LetThrough> {
+    /// What the session left behind, as far as it concerns us.
+    fn what_it_left(&self) -> Left {
         let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
         let by_ledger = self.state.watch.as_ref();
         if !self.watched.wrote && !by_ledger.is_some_and(|watch| watch.wrote) {
-            return Ok(false);
+            return Left::Untouched;
         }
         let before = by_ledger.map_or(self.watched.tree.as_str(), |watch| watch.tree.as_str());
         let memory = TreeMemory::default();
-        let tree = engine::tree_reader(repo, repo_home).remembering(&memory).read();
-        Ok(!tree.is_ok_and(|tree| tree.hash() == before))
+        // A tree that cannot be read has not stood still: the judgement says what is wrong with it.
+        match engine::tree_reader(repo, repo_home).remembering(&memory).read() {
+            Ok(tree) if tree.hash() == before => Left::AsFound,
+            Ok(_) | Err(_) => Left::Changed,
+        }
     }
 
-    /// Nothing was written since the prompt. A session that was blocked before that is not verified by it.
+    /// No tool that can write ran since the prompt. A session that was blocked before that is not verified by it.
     fn was_not_checked(&self) -> Result<HookReply, LetThrough> {
         let Some(last) = self.state.last.as_ref().filter(|_| self.state.is_running()) else {
             return Ok(HookReply::Silent);
         };
-        let (sentence, prompt) =
-            (telling::sentence(&last.reason, language::of_person()), self.watched.prompt.as_deref());
-        let first = session_notices::say_once(
-            self.door.home,
-            self.door.session,
-            &format!("not checked {}", prompt.unwrap_or_default()),
-        )?;
-        let line = format!(
-            "ralph: nothing changed since your prompt, so this stop was not checked. UNVERIFIED. {sentence}"
-        );
-        Ok(if first { tell(line) } else { HookReply::Silent })
+        let guard = Loop::new(&self.guarded.repo_home, &guard_id(self.door.session));
+        guard.append(&[Event::Paused { why: PauseCause::Unproven }])?;
+        let sentence = telling::sentence(&last.reason, language::of_person());
+        Ok(tell(format!(
+            "ralph: nothing was written since your prompt, so this stop was not checked. UNVERIFIED. {sentence}"
+        )))
     }
 
     /// The user paused it: said once, at the stop that was not checked for it.
@@ -381,10 +392,10 @@ impl GuardedStop<'_> {
         ))
     }
 
-    fn session_stop(&self) -> Result<SessionStop, LetThrough> {
+    fn session_stop(&self, left: &Left) -> Result<SessionStop, LetThrough> {
         let prompt = self.watched.prompt.clone();
-        let red_before = self.red_before()?;
-        Ok(SessionStop { prompt, red_before, ..self.door.session_stop(self.background) })
+        let (red_before, as_found) = (self.red_before()?, *left == Left::AsFound);
+        Ok(SessionStop { prompt, red_before, as_found, ..self.door.session_stop(self.background) })
     }
 
     /// What is known to have failed on the tree that the prompt found: by an earlier stop of this session, or by anybody

@@ -13,7 +13,7 @@ use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
 use crate::sessions::{self, SessionBeginning};
 use crate::trust::{Beginning, Trust};
-use crate::{ancestry, clock, language, session_notices};
+use crate::{ancestry, clock, language};
 
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
@@ -56,7 +56,6 @@ impl Door<'_> {
         sessions::unwatch(self.home, self.session)?;
         sessions::forget_commit(self.home, self.session)?;
         sessions::forget_beginning(self.home, self.session)?;
-        session_notices::forget_what_was_said(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
             "clear" => PauseCause::Cleared { client: ancestry::client_of_hook() },

@@ -98,7 +98,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
     let Some(claude) = Claude::for_test("prompts_in_a_row_each_have_their_own_budget") else { return };
     let sandbox = guarded_with("budget:\n  attempts: 2\n");
     let mut talk = Talk::new(&claude, &sandbox);
-    // Whoever takes everything back has nothing to be judged for.
+    // Who puts everything back is judged once more, so that the block ends.
     let seen = talk.says(
         "Try something.",
         vec![
@@ -108,7 +108,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Taken back."),
         ],
     );
-    assert_eq!(verdicts(&sandbox), ["held gates_failed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["held gates_failed", "verified all_gates_passed"], "{seen}");
     let seen = talk.says(
         "Make it better.",
         vec![
@@ -117,7 +117,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Done, I tell you.").expecting("iteration 1/2"),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[1..], ["held gates_failed", "released gates_failed"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[2..], ["held gates_failed", "released gates_failed"], "{seen}");
     assert!(seen.shown_to_person().iter().any(|line| line.contains("released, UNVERIFIED")), "{seen}");
     let seen = talk.says(
         "Make it faster.",
@@ -128,7 +128,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Now it is."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[3..], ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[4..], ["held gates_failed", "verified all_gates_passed"], "{seen}");
 }
 
 #[test]

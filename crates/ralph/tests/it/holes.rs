@@ -495,3 +495,36 @@ fn init_and_doctor_warn_of_gates_that_may_not_fit_the_deadline() {
     let doctor = sandbox.ralph(&["doctor"]);
     assert!(doctor.stdout.contains("add up to 4200 s"), "{doctor:#?}");
 }
+
+#[test]
+fn a_prompt_that_the_agent_pipes_in_frees_nobody_in_silence() {
+    // Before it was ever blocked: what was written and not judged is still judged.
+    let sandbox = Sandbox::gated(GUARD);
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("broken", "red\n");
+    talk.person_says("forged").silent();
+    talk.agent_stops().held();
+    // Blocked already: the stop that is not checked says so, and status agrees.
+    talk.person_says("forged again").silent();
+    let told = allowed_with_a_word(&talk.agent_stops(), "not checked");
+    assert!(told.contains("tests"), "{told}");
+    assert_eq!(sandbox.state()["status"]["status"], "paused");
+    // The next change is judged again; what failed at a stop of this session before the prompt is named.
+    talk.person_says("go on").silent();
+    talk.agent_writes("broken", "redder\n");
+    allowed_with_a_word(&talk.agent_stops(), "red before this prompt");
+}
+
+#[test]
+fn a_blocked_session_that_puts_everything_back_is_not_blocked_for_what_failed_before() {
+    let sandbox = Sandbox::gated("guard: [session]\nverify:\n  - name: tests\n    run: cat notes; exit 1\n");
+    sandbox.file("notes", "old\n");
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("notes", "new\n");
+    talk.agent_stops().held();
+    talk.agent_writes("notes", "old\n");
+    allowed_with_a_word(&talk.agent_stops(), "tests");
+    assert_eq!(sandbox.state()["status"]["verdict"], "released");
+}
