@@ -122,10 +122,11 @@ pub fn cut_off(name: &str, how: &str) -> Notice {
     Notice { person: format!("ralph: {line}."), agent: Some(agent) }
 }
 
-/// What is told in the place of a hook that was ended after its verdict.
-pub fn verified_unheard(name: &str) -> Notice {
+/// What is told in the place of a hook that was ended after its verdict: what is recorded is not confirmed by anybody.
+pub fn verified_unconfirmed(name: &str) -> Notice {
     let person = format!(
-        "ralph: the gates for `{name}` passed and its work is verified; what ran them was killed after that."
+        "ralph: the gates for `{name}` are recorded as passed, but the process that ran them was killed before it said so. \
+         Not confirmed, UNVERIFIED; `ralph verify` runs them now."
     );
     Notice { person, agent: None }
 }

@@ -261,6 +261,9 @@ impl Case<'_> {
         let step = decide(&before, facts);
         if !step.events.is_empty() {
             ledger.append(facts.now, &step.events)?;
+            if step.decision != Decision::Gather {
+                ledger.sweep();
+            }
         }
         self.act(&step.decision, &ledger);
         // What the export said has been taken up.

@@ -138,6 +138,7 @@ impl Loop {
         let events = follows(open.state());
         if !events.is_empty() {
             open.append(now, &events)?;
+            open.sweep();
         }
         Ok((open.state().clone(), !events.is_empty()))
     }
@@ -265,6 +266,11 @@ impl Ledger<'_> {
         self.known.text.extend_from_slice(text.as_bytes());
         self.known.head = head;
         Ok(())
+    }
+
+    /// Removes what writers beside the ledger left behind when they were killed.
+    pub(crate) fn sweep(&self) {
+        files::sweep_temporary(self.dir);
     }
 
     /// Makes what was written survive a power cut.

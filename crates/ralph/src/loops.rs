@@ -139,6 +139,7 @@ impl SessionLoop {
         if !events.is_empty() {
             self.bind_ahead(home, &events)?;
             ledger.append(now, &events)?;
+            ledger.sweep();
         }
         self.state = ledger.state().clone();
         drop(ledger);

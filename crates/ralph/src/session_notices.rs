@@ -40,7 +40,7 @@ struct Running {
 }
 
 impl Running {
-    /// Whether it was this very run by which the work was verified, before whoever ran it was killed.
+    /// Whether a verdict of *verified* is recorded for this run, whose process was killed before it could say so.
     fn came_to_verified(&self) -> bool {
         let lines = ledger::read(&self.ledger).map(|reading| reading.lines).unwrap_or_default();
         let mut running = 0;
@@ -63,7 +63,7 @@ impl Waiting {
         self.running = alive;
         for run in dead {
             let Notice { person, agent } = if run.came_to_verified() {
-                feedback::verified_unheard(&run.agent)
+                feedback::verified_unconfirmed(&run.agent)
             } else {
                 feedback::cut_off(&run.agent, "its process was killed")
             };

@@ -418,7 +418,10 @@ impl Stage {
         let told = ran.stdout.contains("Loop done, verified");
         let kept = Kept::look(&self.sandbox.ralph_home(), Tail::Whole)?;
         let ledger = kept.loop_named(self.scene.agent()).ok_or("the loop is gone")?;
-        let past = ran.stdout.is_empty() || ran.stdout.contains("its work is verified");
+        // A verdict of a process that was killed is not repeated by another one.
+        let past = ran.stdout.is_empty()
+            || ran.stdout.contains("ended outside of a stop (verified)")
+            || ran.stdout.contains("Not confirmed, UNVERIFIED");
         ensure(told || past, &format!("neither the end nor past it: {ran:?}"))?;
         let mut verdicts = ledger.verdicts();
         if fault != Fault::Kill {

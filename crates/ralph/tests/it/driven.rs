@@ -173,6 +173,8 @@ fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -
     for event in events {
         match event {
             Event::IterationBegan { iteration, .. } => steps.push(("began", *iteration)),
+            // An agent that never came to work is run once more under the same number.
+            Event::AgentEnded { run, .. } if matches!(run.ended, AgentEnd::CouldNotStart { .. }) => {}
             Event::AgentEnded { iteration, run } => {
                 failed += u32::from(matches!(run.ended, AgentEnd::Failed { .. }));
                 steps.push(("ended", *iteration));
