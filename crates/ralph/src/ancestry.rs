@@ -106,8 +106,10 @@ struct Recorded {
 
 impl Recorded {
     fn of(home: &Home, repo: &Repo, repo_home: &RepoHome) -> Self {
+        /// The ones last active first; who works on a loop was just active in it.
+        const MOST_LOOKED_AT: usize = 50;
         let mut recorded = Self::default();
-        for id in repo_home.loops() {
+        for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
             let state = ledger::state(&repo_home.loop_dir(&id)).unwrap_or_default();
             if matches!(state.status, Status::Running | Status::Paused) {
                 recorded.add(state);

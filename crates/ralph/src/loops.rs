@@ -57,7 +57,7 @@ impl SessionLoop {
     }
 
     /// The open loop of a session whose way to it is gone, among those of a repo that were last active.
-    pub(crate) fn search(home: &Home, repo: &Repo, session: &SessionId) -> io::Result<Option<Self>> {
+    pub(crate) fn find_open(home: &Home, repo: &Repo, session: &SessionId) -> io::Result<Option<Self>> {
         const MOST_LOOKED_AT: usize = 20;
         let repo_home = home.repo(&repo.id());
         for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
@@ -66,7 +66,6 @@ impl SessionLoop {
             }
             let found = Self::read(home, repo.clone(), id)?;
             if let Some(found) = found.filter(|found| found.is_open() && found.is_carried_by(session)) {
-                sessions::bind(home, session, &found.binding())?;
                 return Ok(Some(found));
             }
         }

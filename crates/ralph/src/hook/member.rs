@@ -24,6 +24,7 @@ use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
+use crate::tree::TreeMemory;
 use crate::trust::{Acceptances, Beginning, Trust};
 use crate::{clock, env, ledger, session_notices, sessions, team_tasks};
 
@@ -301,7 +302,8 @@ impl MemberStop<'_> {
         let state = ledger::state(&home.loop_dir(&self.loop_id(session)))?;
         let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
         let Some(tree) = state.last.and_then(|last| last.tree).filter(|_| gave_up) else { return Ok(false) };
-        let now = engine::tree_reader(self.repo, &home).read();
+        let memory = TreeMemory::default();
+        let now = engine::tree_reader(self.repo, &home).remembering(&memory).read();
         Ok(now.is_ok_and(|now| tree == TreeHash::new(now.hash())))
     }
 

@@ -83,13 +83,18 @@ impl Door<'_> {
 
     /// The loop that this session carries; one that the official plugin started is taken up.
     fn loop_of_session(&self) -> Result<Option<SessionLoop>, LetThrough> {
-        if let Some(found) = SessionLoop::of_stopping_settled(self.home, self.session)? {
-            return Ok(Some(found));
+        let bound = SessionLoop::of_stopping_settled(self.home, self.session)?;
+        if bound.as_ref().is_some_and(SessionLoop::is_open) {
+            return Ok(bound);
         }
+        // The file that leads to it may be gone, or lead elsewhere.
         if let Some(repo) = self.known_repo()?
-            && let Some(found) = SessionLoop::search(self.home, &repo, self.session)?
+            && let Some(found) = SessionLoop::find_open(self.home, &repo, self.session)?
         {
             return Ok(Some(found));
+        }
+        if bound.is_some() {
+            return Ok(bound);
         }
         let there = self.folder().is_some_and(|folder| folder.join(loop_file::PATH).is_file());
         // Anybody can write such a file; a loop with a lower limit would take the place of the guard.

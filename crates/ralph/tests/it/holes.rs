@@ -528,3 +528,14 @@ fn a_blocked_session_that_puts_everything_back_is_not_blocked_for_what_failed_be
     allowed_with_a_word(&talk.agent_stops(), "tests");
     assert_eq!(sandbox.state()["status"]["verdict"], "released");
 }
+
+#[test]
+fn a_binding_that_leads_elsewhere_frees_nobody() {
+    for elsewhere in ["verify", "no-such-loop"] {
+        let sandbox = Sandbox::gated(GATE);
+        sandbox.verify(&[]);
+        let talk = looping(&sandbox);
+        forgery::edit_session_file(&sandbox, "loop.json", |binding| binding["loop"] = json!(elsewhere));
+        talk.uses("Bash").stops(PROMISE).held();
+    }
+}
