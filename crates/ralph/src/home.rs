@@ -209,6 +209,12 @@ impl RepoHome {
         self.loop_dir(id).join("ignore-rules")
     }
 
+    /// The names of all loops, in no order.
+    pub(crate) fn loop_names(&self) -> impl Iterator<Item = LoopId> {
+        let entries = std::fs::read_dir(self.dir.join("loops")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).map(LoopId::new)
+    }
+
     /// Every loop there is, the one last active first.
     pub(crate) fn loops(&self) -> Vec<LoopId> {
         let Ok(entries) = std::fs::read_dir(self.dir.join("loops")) else { return Vec::new() };

@@ -15,11 +15,11 @@ use crate::definition::Settings;
 use crate::files::{self, Lock};
 use crate::home::{Home, RepoHome};
 use crate::ledger::{self, Loop};
-use crate::loop_file::{OnDisk, Seen};
+use crate::loop_file::{self, OnDisk, Seen};
 use crate::proc::{self, Liveness};
 use crate::repo::Repo;
 use crate::sessions::{self, Binding};
-use crate::{ancestry, clock, language, reports, session_notices};
+use crate::{ancestry, clock, language, reports, session_notices, start};
 
 /// One session loop.
 #[derive(Clone, Debug)]
@@ -56,11 +56,18 @@ impl SessionLoop {
         Ok(found)
     }
 
-    /// The open loop of a session whose way to it is gone, among those of a repo that were last active.
+    /// The open loop of a session whose way to it is gone: by the names of the loops that it began, and where the file of a
+    /// loop is in the repo also among those that were last active, since it may have taken over another session's.
     pub(crate) fn find_open(home: &Home, repo: &Repo, session: &SessionId) -> io::Result<Option<Self>> {
         const MOST_LOOKED_AT: usize = 20;
         let repo_home = home.repo(&repo.id());
-        for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
+        let tag = start::session_tag(session);
+        let began_it = |id: &LoopId| id.as_str().rsplit('-').next().is_some_and(|end| end.starts_with(&tag));
+        let mut candidates: Vec<LoopId> = repo_home.loop_names().filter(began_it).collect();
+        if repo.root.join(loop_file::PATH).exists() {
+            candidates.extend(repo_home.loops().into_iter().take(MOST_LOOKED_AT));
+        }
+        for id in candidates {
             if !ledger::mentions(&repo_home.loop_dir(&id), session.as_str().as_bytes()) {
                 continue;
             }

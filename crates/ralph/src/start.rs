@@ -274,10 +274,15 @@ pub(crate) fn new_id(words: &str, session: Option<&SessionId>) -> LoopId {
     let slug = slug.split('-').filter(|word| !word.is_empty()).take(4).collect::<Vec<_>>().join("-");
     let slug: String = slug.chars().take(30).collect();
     let slug = if slug.is_empty() { "loop" } else { &slug };
-    let session = session.map_or("", |session| session.as_str());
     let now = clock::now().to_string();
-    let digest = Digest::of_parts([session.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes()]);
-    LoopId::new(format!("{slug}-{}", digest.short()))
+    let tag = session.map(session_tag).unwrap_or_default();
+    let digest = Digest::of_parts([tag.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes()]);
+    LoopId::new(format!("{slug}-{tag}{}", &digest.short()[tag.len()..]))
+}
+
+/// What the last part of a loop's id begins with where a session began it: its loop is then found by names alone.
+pub(crate) fn session_tag(session: &SessionId) -> String {
+    Digest::of(session.as_str()).short()[..6].to_owned()
 }
 
 /// A task list lies in the repo and can be read.
