@@ -125,6 +125,10 @@ pub struct Watch {
     pub since: Timestamp,
     /// The definitions that were accepted then.
     pub accepted: Vec<Digest>,
+    /// The files that the user's own runs had rewritten with equal content until then.
+    pub rewritten: Vec<String>,
+    /// What was known to fail then, on the tree that it found.
+    pub red: Red,
     pub prompt: Option<String>,
     /// The tree that the last prompt found; later that of the last stop that was allowed.
     pub found: TreeHash,
@@ -279,7 +283,20 @@ impl State {
                     *self.excused.entry(entry.clone()).or_default() += 1;
                 }
             }
-            Event::PromptSeen { prompt, tree, accepted } => self.see_prompt(at, prompt, tree, accepted),
+            Event::PromptSeen { prompt, tree, accepted, rewritten, red } => {
+                let first = Watch {
+                    since: at,
+                    accepted: accepted.clone(),
+                    rewritten: rewritten.clone(),
+                    red: Red { tree: tree.clone(), failures: red.clone(), at },
+                    prompt: prompt.clone(),
+                    found: tree.clone(),
+                    tree: tree.clone(),
+                    wrote: false,
+                    unjudged: false,
+                };
+                self.see_prompt(first);
+            }
             Event::Wrote { .. } => {
                 if let Some(watch) = &mut self.watch {
                     (watch.wrote, watch.unjudged) = (true, true);
@@ -410,21 +427,15 @@ impl State {
         }
     }
 
-    fn see_prompt(&mut self, at: Timestamp, prompt: &Option<String>, tree: &TreeHash, accepted: &[Digest]) {
-        let (prompt, found) = (prompt.clone(), tree.clone());
+    /// The first prompt says what counts in this session; later ones only which tree they found.
+    fn see_prompt(&mut self, now: Watch) {
         self.watch = Some(match self.watch.take() {
-            None => Watch {
-                since: at,
-                accepted: accepted.to_vec(),
-                prompt,
-                found,
-                tree: tree.clone(),
-                wrote: false,
-                unjudged: false,
-            },
+            None => now,
             // What was written and not judged is still to be judged, whoever says something in between.
-            Some(watch) if watch.unjudged => Watch { prompt, found, ..watch },
-            Some(watch) => Watch { prompt, found, tree: tree.clone(), wrote: false, ..watch },
+            Some(watch) if watch.unjudged => Watch { prompt: now.prompt, found: now.found, ..watch },
+            Some(watch) => {
+                Watch { prompt: now.prompt, found: now.found, tree: now.tree, wrote: false, ..watch }
+            }
         });
     }
 

@@ -220,7 +220,11 @@ impl Driver<'_> {
         if state.drive.iterations == 0 && state.drive.wait.is_none() && state.drive.last_kept.is_none() {
             self.keeper.begin(0, None);
         }
-        let mut drive = Drive { driver: self, last, last_run, tree_memory: Arc::default() };
+        let tree_memory = Arc::<TreeMemory>::default();
+        // What cannot be read now is told when it is judged.
+        let found = engine::tree_reader(self.repo, self.repo_home).remembering(&tree_memory).read();
+        let found = found.ok().map(Arc::new);
+        let mut drive = Drive { driver: self, last, last_run, tree_memory, found };
         let state = match drive.run_to_end(state) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
@@ -254,6 +258,8 @@ struct Drive<'a> {
     last_run: LastRun,
     /// What this process has read of the tree.
     tree_memory: Arc<TreeMemory>,
+    /// The tree before its first run of the agent.
+    found: Option<Arc<Tree>>,
 }
 
 impl Drive<'_> {
@@ -495,6 +501,7 @@ impl Drive<'_> {
             head: Head::of(&driver.repo.root).commit,
             session_stop: claims,
             tree_memory: self.tree_memory.clone(),
+            found: self.found.clone(),
             ..Case::new(place, settings, in_force, id, Subject::Driver, &preset::DRIVE)
         };
         let asked = Asked {

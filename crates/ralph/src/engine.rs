@@ -63,8 +63,12 @@ pub(crate) struct Case<'a> {
     pub(crate) session_stop: Option<SessionStop>,
     /// The commit since which what was added is looked at, where that is asked for; none: the last one.
     pub(crate) since: Option<String>,
+    /// Files that the user's own runs rewrote with equal content, where it is known since when they count.
+    pub(crate) rewritten: Option<Vec<String>>,
     /// What this process has read of the tree.
     pub(crate) tree_memory: Arc<TreeMemory>,
+    /// The tree as the driver found it before the first run of the agent.
+    pub(crate) found: Option<Arc<Tree>>,
 }
 
 /// How the checks are to be looked at this time.
@@ -128,7 +132,9 @@ impl<'a> Case<'a> {
             head: None,
             session_stop: None,
             since: None,
+            rewritten: None,
             tree_memory: Arc::default(),
+            found: None,
         }
     }
 }
@@ -210,6 +216,9 @@ impl Case<'_> {
         let state = self.ledger.state()?;
         if state.goal.is_some() || state.is_running() {
             return Ok(state.rewritten);
+        }
+        if let Some(rewritten) = &self.rewritten {
+            return Ok(rewritten.clone());
         }
         Ok(rewritten_files::before(self.home, self.session_began.unwrap_or(asked.arrived)))
     }
@@ -316,7 +325,10 @@ impl Case<'_> {
         asked: &Asked<'_>,
         watch: &mut dyn Watch,
     ) -> Result<Evidence, EngineError> {
-        let pinned = self.pinned_rules()?;
+        let pinned = match &self.found {
+            Some(found) => Some(found.rules().clone()),
+            None => self.pinned_rules()?,
+        };
         let mut reader =
             tree_reader(self.repo, self.home).own_files(|| self.export().own_file().into_iter().collect());
         // Whoever decides believes nothing that others could have written.
@@ -350,6 +362,7 @@ impl Case<'_> {
                 .and_then(|bytes| IgnoreRules::from_bytes(&bytes)),
             all_gates: !self.is_part,
             rewritten: (self.subject != Subject::Plain).then_some(rewritten.as_slice()),
+            found: self.found.as_deref(),
         };
         let mut just_read = None;
         if !run.fresh {

@@ -77,11 +77,28 @@ pub(crate) fn sweep_temporary(dir: &Path) {
 
 /// The file's text; none where there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match read_file(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Only files are read, and not without end: an agent can put a pipe or a device there.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    const LARGEST: u64 = 1 << 30;
+    let file = open_without_waiting(path)?;
+    must_be_a_file(&file, path)?;
+    let mut text = Vec::new();
+    file.take(LARGEST).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn must_be_a_file(file: &File, path: &Path) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{}: it is not a file", path.display())))
 }
 
 /// The text of a small file that anybody may have put there; none where there is no such file. What is no file at all (a
@@ -135,7 +152,11 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 }
 
 pub(crate) fn open_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file =
+        OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    must_be_a_file(&file, path)?;
+    Ok(file)
 }
 
 /// A lock that goes with its process: however the holder ends, the lock is free.

@@ -71,6 +71,8 @@ pub(crate) struct Run<'a> {
     pub(crate) all_gates: bool,
     /// Files that the user's own runs rewrite with equal content; none: every one is noted and nothing is run again.
     pub(crate) rewritten: Option<&'a [String]>,
+    /// The tree at the beginning, where it is known: files that are new since are the agent's own, and nothing hides by them.
+    pub(crate) found: Option<&'a Tree>,
 }
 
 /// Whether a receipt may stand in for a later run on the same fingerprint.
@@ -346,7 +348,10 @@ impl<'a> Pass<'a> {
 
     fn note_moved(&mut self, now: &Tree) {
         let expected = self.run.rewritten.unwrap_or_default();
-        for path in now.moved_since(&self.tree) {
+        let is_new = |path: &str| {
+            self.run.found.is_some_and(|found| now.has(path.as_ref()) && !found.has(path.as_ref()))
+        };
+        for path in now.moved_since(&self.tree).into_iter().filter(|path| !is_new(path)) {
             let path = shown(&path);
             if !expected.contains(&path) && !self.moved.contains(&path) && self.moved.len() < MOST_NAMED {
                 self.moved.push(path);

@@ -8,6 +8,7 @@
 //! sessions/SESSION.loop.json     which loop a session carries
 //! sessions/SESSION.watched.json  what a guarded session did since the person's last prompt
 //! sessions/SESSION.commit.json   the commit that it found when it began
+//! sessions/SESSION.ended.json    how its loop ended at a stop, and in which turn
 //! sessions/SESSION.began.json    the definitions that were accepted then
 //! reports/REPO/                  reports of loops, where none are wanted in the repo
 //! logs/loop-TIME-LOOP.log        what happened in a driven loop; loop-latest.log leads to the newest

@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 
 use ralph_core::duration;
 use ralph_core::feedback::Notice;
+use ralph_core::foreign_text;
 use ralph_core::id::SessionId;
+use ralph_core::secrets::Secrets;
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -86,7 +88,7 @@ pub(crate) fn claude(options: &Options) -> ExitCode {
     let begun = Instant::now();
     let call = match read_input().map_err(LetThrough::from).and_then(|bytes| Ok(claude::parse(&bytes)?)) {
         Ok(call) => call,
-        Err(LetThrough(why)) => return complain(&format!("{why}; the stop goes through")),
+        Err(LetThrough(why)) => return unreadable(&why),
     };
     let deadline = begun + options.deadline.unwrap_or(DEFAULT_DEADLINE);
     let reply = match answer(&call, options, deadline) {
@@ -127,6 +129,15 @@ fn went_wrong(call: &HookCall, why: &str) -> HookReply {
         _ => {}
     }
     HookReply::Tell { person: Some(line), agent: None }
+}
+
+/// Nobody knows what it was. Where it may have been a stop, the user reads that it was not checked.
+fn unreadable(why: &str) -> ExitCode {
+    let line = format!("ralph: {why}; the stop goes through UNVERIFIED");
+    let told =
+        serde_json::json!({"systemMessage": foreign_text::clean(line.as_bytes(), &Secrets::default())});
+    let _nobody_listens = writeln!(io::stdout(), "{told}");
+    complain(&line)
 }
 
 fn complain(line: &str) -> ExitCode {

@@ -12,7 +12,7 @@ use ralph_core::ledger::event::Event;
 use serde::{Deserialize, Serialize};
 
 use crate::home::RepoHome;
-use crate::{files, ledger};
+use crate::{engine, files, ledger};
 
 #[derive(Serialize, Deserialize)]
 struct Pointer {
@@ -50,6 +50,9 @@ pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &Tr
     let key = ReceiptKey::new(gate, environment, tree);
     let text = fs::read(home.receipts_dir().join(key.file_name())).ok()?;
     let pointer: Pointer = serde_json::from_slice(&text).ok()?;
+    if pointer.ledger != engine::plain_loop() {
+        return None;
+    }
     let line = ledger::read_line_at(&home.loop_dir(&pointer.ledger), pointer.offset)?;
     if line.hash != pointer.line {
         return None;

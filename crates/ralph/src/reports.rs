@@ -138,7 +138,10 @@ pub(crate) fn newest_of(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> Optio
 pub(crate) fn own_files(repo_home: &RepoHome) -> Vec<OwnFile> {
     let files = Record::load(repo_home).reports.into_iter().flat_map(|entry| entry.files);
     files
-        .filter(|file| file.path.is_relative())
+        // Anybody can write that record: only where reports lie can there be one.
+        .filter(|file| {
+            [MARKDOWN_FOLDER, JSON_FOLDER].iter().any(|folder| file.path.parent() == Some(Path::new(folder)))
+        })
         .filter_map(|file| Some(OwnFile { sha256: file.sha256.to_raw()?, path: file.path }))
         .collect()
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use ralph_core::id::{Digest, LoopId, SessionId};
 use ralph_core::ledger::event::ProcessIdentity;
+use ralph_core::verdict::Verdict;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,25 @@ pub(crate) fn last_watched(home: &Home, session: &SessionId) -> Option<Timestamp
 
 pub(crate) fn unwatch(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "watched"))
+}
+
+/// How a session's loop ended at a stop, and in which turn of the client: a turn has one stop that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndedAtStop {
+    pub(crate) verdict: Verdict,
+    pub(crate) turn: Option<String>,
+}
+
+pub(crate) fn ended_at_stop(home: &Home, session: &SessionId) -> io::Result<Option<EndedAtStop>> {
+    read(&home.session_file(session, "ended"))
+}
+
+pub(crate) fn remember_end(home: &Home, session: &SessionId, ended: &EndedAtStop) -> io::Result<()> {
+    write(&home.session_file(session, "ended"), ended)
+}
+
+pub(crate) fn forget_end(home: &Home, session: &SessionId) -> io::Result<()> {
+    remove(&home.session_file(session, "ended"))
 }
 
 /// What a session found when it began.

@@ -328,8 +328,17 @@ impl Tree {
             let at = before.folders.binary_search_by(|folder| (*folder.path).cmp(path)).ok()?;
             before.folders[at].stamp
         };
+        let folder_is = |path: &[u8]| {
+            let at = self.folders.binary_search_by(|folder| (*folder.path).cmp(path)).ok()?;
+            self.folders[at].stamp
+        };
+        let parent_moved = |path: &[u8]| {
+            let parent = path.iter().rposition(|byte| *byte == b'/').map_or(&[][..], |slash| &path[..slash]);
+            let (was, is) = (folder_was(parent), folder_is(parent));
+            !path.is_empty() && was.zip(is).is_none_or(|(was, is)| was.ctime != is.ctime)
+        };
         let is_moved_folder = |now: &&FolderSeen| match (folder_was(&now.path), now.stamp) {
-            (Some(was), Some(stamp)) => stamp.is_moved_folder(&was),
+            (Some(was), Some(stamp)) => stamp.is_moved_folder(&was, parent_moved(&now.path)),
             _ => false,
         };
         let folders = self.folders.iter().filter(is_moved_folder).map(|folder| name(&folder.path));

@@ -210,6 +210,12 @@ pub enum Event {
         /// The definitions that were accepted at that moment: later acceptances verify nothing in this session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted: Vec<Digest>,
+        /// Files that the user's own runs of the gates rewrote with equal content.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rewritten: Vec<String>,
+        /// What was known to fail on this tree.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        red: Vec<FailureMark>,
     },
     /// A tool ran in a guarded session that may have written files.
     Wrote {

@@ -90,8 +90,15 @@ pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Unreadable::Empty);
     }
-    let input: Input<'_> =
-        serde_json::from_slice(bytes).map_err(|error| Unreadable::NotAHookInput(error.to_string()))?;
+    let read = |bytes| serde_json::from_slice::<Input<'_>>(bytes);
+    let repaired;
+    let input = match read(bytes) {
+        Ok(input) => input,
+        Err(error) => {
+            repaired = without_lone_surrogates(bytes);
+            read(&repaired).map_err(|_| Unreadable::NotAHookInput(error.to_string()))?
+        }
+    };
     let text = |value: Option<Cow<'_, str>>| value.filter(|text| !text.is_empty()).map(Cow::into_owned);
     let event = event(&input, bytes);
     Ok(HookCall {
@@ -105,6 +112,32 @@ pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
         agent_type: input.agent_type.map(Cow::into_owned),
         last_message: input.last_assistant_message.map(Cow::into_owned).unwrap_or_default(),
     })
+}
+
+/// JavaScript writes half of a character that was cut in two as an escape that is no character: it is replaced.
+fn without_lone_surrogates(bytes: &[u8]) -> Vec<u8> {
+    let code = |at: usize| -> Option<u16> {
+        let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        // Another escape is taken whole: what follows an escaped backslash is no escape.
+        let length = match (code(at), code(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                out.extend_from_slice(b"\\ufffd");
+                at += 6;
+                continue;
+            }
+            _ if bytes[at] == b'\\' => 2,
+            _ => 1,
+        };
+        let end = (at + length).min(bytes.len());
+        out.extend_from_slice(&bytes[at..end]);
+        at = end;
+    }
+    out
 }
 
 fn event(input: &Input<'_>, bytes: &[u8]) -> HookEvent {

@@ -78,7 +78,8 @@ fn over(place: &Place, arguments: &Arguments) -> Done {
         }
         (None, None) => {
             ui::say(language::of_person().words().no_active_loop);
-            Ok(ExitCode::SUCCESS)
+            // A script must not take that for done.
+            Ok(ExitCode::from(exit::NEEDS_PERSON))
         }
     }
 }

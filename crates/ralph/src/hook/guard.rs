@@ -11,12 +11,12 @@ use ralph_core::lang::fill;
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
 use ralph_core::life::{Happening, happen};
 use ralph_core::preset;
-use ralph_core::state::{Red, State};
+use ralph_core::state::{State, Status};
 use ralph_core::telling;
 use ralph_core::verdict::Reason;
 use ralph_core::wire::HookReply;
 
-use super::stop::tell;
+use super::stop::{judged_before, tell};
 use super::{Door, LetThrough};
 use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Case, Outcome};
@@ -26,7 +26,7 @@ use crate::repo::{ConfigFile, Repo};
 use crate::sessions::{self, Watched};
 use crate::tree::TreeMemory;
 use crate::trust::{Beginning, Trust};
-use crate::{ancestry, clock, language, session_notices};
+use crate::{ancestry, clock, language, rewritten_files, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [
@@ -93,6 +93,22 @@ impl Guarded {
         })
     }
 
+    /// What is known to fail on the tree that the first prompt of a session finds: what is recorded later does not count.
+    fn known_failures(&self, door: &Door<'_>, tree: &TreeHash) -> Result<Vec<FailureMark>, LetThrough> {
+        if self.state(door)?.watch.is_some() {
+            return Ok(Vec::new());
+        }
+        let by_agent = engine::agents_plain_loop();
+        let others = self.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
+        for id in others {
+            let red = ledger::state(&self.repo_home.loop_dir(&id))?.red;
+            if let Some(red) = red.filter(|red| red.tree == *tree) {
+                return Ok(red.failures);
+            }
+        }
+        Ok(Vec::new())
+    }
+
     /// Whether there is a guard for this session now.
     fn holds(&self, door: &Door<'_>) -> Result<bool, LetThrough> {
         let guards = self.by(door, &Settings::load_or_trouble(None), &self.state(door)?)?;
@@ -110,14 +126,16 @@ impl Door<'_> {
         }
         let trust = text.parse()?;
         // Where it was watched it stays guarded, wherever the agent goes and whatever it moves.
-        let repo = match (sessions::watched(self.home, self.session)?, self.folder()) {
-            (Some(watched), _) => Some(Repo::known(&watched.root)),
-            (None, Some(folder)) => Repo::find(&folder, &trust)?,
+        let watched = sessions::watched(self.home, self.session)?.map(|watched| Repo::known(&watched.root));
+        let is_guarded = |repo: &Repo| trust.ever_held(repo, Guard::holds_session);
+        let repo = match (watched.filter(is_guarded), self.folder()) {
+            (Some(repo), _) => Some(repo),
+            (None, Some(folder)) => Repo::find(&folder, &trust)?.filter(is_guarded),
             (None, None) => None,
         };
         let Some(repo) = repo else { return Ok(None) };
         let repo_home = self.home.repo(&repo.id());
-        Ok(trust.ever_held(&repo, Guard::holds_session).then_some(Guarded { repo, repo_home, trust }))
+        Ok(Some(Guarded { repo, repo_home, trust }))
     }
 
     pub(super) fn is_guarded(&self) -> Result<bool, LetThrough> {
@@ -144,6 +162,8 @@ impl Door<'_> {
             prompt: self.call.prompt.clone(),
             tree: TreeHash::new(tree.hash()),
             accepted: counting.into_iter().map(|acceptance| acceptance.sha256).collect(),
+            rewritten: rewritten_files::before(&guarded.repo_home, clock::now()),
+            red: guarded.known_failures(self, &TreeHash::new(tree.hash()))?,
         };
         Loop::new(&guarded.repo_home, &guard_id(self.session)).append(&[seen])?;
         let watched = Watched {
@@ -245,10 +265,18 @@ impl Door<'_> {
         };
         let trust = Trust::load(self.home)?;
         let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(HookReply::Silent) };
+        let guard = self.home.repo(&repo.id()).loop_dir(&guard_id(self.session));
+        if ledger::state(&guard)?.is_running() {
+            return Ok(tell(format!(
+                "ralph: this session is blocked by the gates of {}, but what guarded it is gone; this stop was not checked. \
+                 UNVERIFIED.",
+                repo.root.display()
+            )));
+        }
         match repo.config() {
-            Ok(Some(file)) if trust.accepted(&repo).is_empty() && asks(&file) => self.tell_once(format!(
-                "ralph: {} guards sessions, but no accepted gates are known for {}; this stop was not checked. \
-                 UNVERIFIED. Look at the gates and accept them with `ralph trust`.",
+            Ok(Some(file)) if asks(&file) && trust.revoked_at(&repo).is_none() => self.tell_once(format!(
+                "ralph: {} guards sessions, but no accepted guard is known for {}; this stop was not checked. UNVERIFIED. \
+                 Look at the gates and accept them with `ralph trust`.",
                 file.path,
                 repo.root.display()
             )),
@@ -335,7 +363,8 @@ impl GuardedStop<'_> {
             limits: self.state.limits.clone().filter(|_| self.state.is_running()).unwrap_or(case.limits),
             // Where trust was revoked no gate is known any more: something must be left to block by.
             markers: vec![completion_marker::ALL_CHECKS.into()],
-            session_stop: Some(self.session_stop(&left)?),
+            session_stop: Some(self.session_stop(left)),
+            rewritten: self.state.watch.as_ref().map(|watch| watch.rewritten.clone()),
             ..case
         };
         match self.door.judge_session(&case)? {
@@ -362,6 +391,10 @@ impl GuardedStop<'_> {
 
     /// No tool that can write ran since the prompt. A session that was blocked before that is not verified by it.
     fn was_not_checked(&self) -> Result<HookReply, LetThrough> {
+        let same_turn = self.door.call.prompt.is_some() && self.state.prompt == self.door.call.prompt;
+        if let (Status::Ended { verdict }, true) = (self.state.status, same_turn) {
+            return Ok(tell(judged_before(verdict)));
+        }
         let Some(last) = self.state.last.as_ref().filter(|_| self.state.is_running()) else {
             return Ok(HookReply::Silent);
         };
@@ -373,14 +406,14 @@ impl GuardedStop<'_> {
         )))
     }
 
-    /// The user paused it: said once, at the stop that was not checked for it.
+    /// The user paused it, or somebody in their name: said at every stop that is not checked for it.
     fn rests(&self) -> Result<HookReply, LetThrough> {
         let state = self.guarded.state(self.door)?;
         let by_user = matches!(state.paused, Some(PauseCause::Word | PauseCause::Command));
         let Some(since) = state.paused_at.filter(|_| by_user) else { return Ok(HookReply::Silent) };
         let at = since.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M:%S").to_string();
         let line = fill(language::of_person().words().guard_rests, &[("at", &at)]);
-        self.door.tell_once(format!("ralph: {line}"))
+        Ok(tell(format!("ralph: {line}")))
     }
 
     /// It was guarded when the person asked, and nobody looked at what came of it.
@@ -392,27 +425,18 @@ impl GuardedStop<'_> {
         ))
     }
 
-    fn session_stop(&self, left: &Left) -> Result<SessionStop, LetThrough> {
+    fn session_stop(&self, left: Left) -> SessionStop {
         let prompt = self.watched.prompt.clone();
-        let (red_before, as_found) = (self.red_before()?, *left == Left::AsFound);
-        Ok(SessionStop { prompt, red_before, as_found, ..self.door.session_stop(self.background) })
+        let (red_before, as_found) = (self.red_before(), left == Left::AsFound);
+        SessionStop { prompt, red_before, as_found, ..self.door.session_stop(self.background) }
     }
 
     /// What is known to have failed on the tree that the prompt found: by an earlier stop of this session, or by anybody
-    /// before the session began. What its own shell made to fail since does not count.
-    fn red_before(&self) -> Result<Vec<FailureMark>, LetThrough> {
-        let (repo_home, own) = (&self.guarded.repo_home, guard_id(self.door.session));
-        let Some(watch) = &self.state.watch else { return Ok(Vec::new()) };
-        let by_agent = engine::agents_plain_loop();
-        let others = repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
-        for id in others {
-            let red = ledger::state(&repo_home.loop_dir(&id))?.red;
-            let counts = |red: &Red| red.tree == watch.found && (id == own || red.at < watch.since);
-            if let Some(red) = red.filter(counts) {
-                return Ok(red.failures);
-            }
-        }
-        Ok(Vec::new())
+    /// before the session began.
+    fn red_before(&self) -> Vec<FailureMark> {
+        let Some(watch) = &self.state.watch else { return Vec::new() };
+        let known = self.state.red.iter().chain([&watch.red]);
+        known.filter(|red| red.tree == watch.found).flat_map(|red| red.failures.clone()).collect()
     }
 
     fn reply(&mut self, outcome: &Outcome) -> Result<HookReply, LetThrough> {

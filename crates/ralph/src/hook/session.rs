@@ -56,6 +56,7 @@ impl Door<'_> {
         sessions::unwatch(self.home, self.session)?;
         sessions::forget_commit(self.home, self.session)?;
         sessions::forget_beginning(self.home, self.session)?;
+        sessions::forget_end(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
             "clear" => PauseCause::Cleared { client: ancestry::client_of_hook() },

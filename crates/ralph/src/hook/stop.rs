@@ -10,7 +10,7 @@ use ralph_core::goal::Goal;
 use ralph_core::id::Digest;
 use ralph_core::lang::{Lang, fill};
 use ralph_core::layout::Layout;
-use ralph_core::ledger::event::{CancelCause, PauseCause, Subject};
+use ralph_core::ledger::event::{CancelCause, Subject};
 use ralph_core::life::Happening;
 use ralph_core::loop_file::LoopFile;
 use ralph_core::preset::{self, Preset};
@@ -29,8 +29,9 @@ use crate::install::claude::DEFAULT_BLOCK_CAP;
 use crate::loop_file::{self, OnDisk};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
+use crate::sessions::{self, EndedAtStop};
 use crate::trust::{Beginning, Trust};
-use crate::{env, language, openspec, session_notices, task_list};
+use crate::{env, files, language, openspec, session_notices, task_list};
 
 impl Door<'_> {
     pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {
@@ -44,14 +45,28 @@ impl Door<'_> {
                 let freed = self.freed(&found)?;
                 Ok(beside(freed, self.guarded_session_stops(background)?))
             }
-            None => self.guarded_session_stops(background),
+            None => {
+                let again = self.second_stop_of_a_turn()?;
+                Ok(beside(again, self.guarded_session_stops(background)?))
+            }
         }
+    }
+
+    /// A turn has one stop that is allowed. A second one after the loop ended means that the first was not the client's, or
+    /// that another hook blocked it.
+    fn second_stop_of_a_turn(&self) -> Result<Option<String>, LetThrough> {
+        let Some(ended) = sessions::ended_at_stop(self.home, self.session)? else { return Ok(None) };
+        if ended.turn.is_some() && ended.turn == self.call.prompt {
+            return Ok(Some(judged_before(ended.verdict)));
+        }
+        sessions::forget_end(self.home, self.session)?;
+        Ok(None)
     }
 
     /// What the user reads at a stop that a loop does not block any more, though no stop of this session ended it.
     fn freed(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
         if found.is_open() {
-            return self.first_stop_since_it_rests(found);
+            return Ok(Some(language::telling(&found.state, None).is_here()));
         }
         let Status::Ended { verdict } = found.state.status else { return Ok(None) };
         let words = language::of_loop(&found.state).words();
@@ -65,20 +80,6 @@ impl Door<'_> {
     fn queued_cancel(&self) -> Option<BackgroundWork> {
         let typed = transcript::queued_cancel(&self.transcript())?;
         Some(BackgroundWork { id: format!("queued {typed}"), what: "/cancel-ralph".into() })
-    }
-
-    /// A loop that was paused between two stops holds nobody; whoever paused it, the person reads so once.
-    fn first_stop_since_it_rests(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
-        let at_a_stop = matches!(
-            found.state.paused,
-            Some(PauseCause::Limit { .. } | PauseCause::Errors | PauseCause::Unproven)
-        );
-        let Some(since) = found.state.last_activity.filter(|_| !at_a_stop && found.state.paused.is_some())
-        else {
-            return Ok(None);
-        };
-        let first = session_notices::say_once(self.home, self.session, &format!("rests since {since}"))?;
-        Ok(first.then(|| language::telling(&found.state, None).is_here()))
     }
 
     /// The loop that this session carries; one that the official plugin started is taken up.
@@ -96,9 +97,33 @@ impl Door<'_> {
         if bound.is_some() {
             return Ok(bound);
         }
+        if let Some(binding) = sessions::binding(self.home, self.session)? {
+            let id = binding.id;
+            return Err(LetThrough(format!(
+                "the loop `{id}` of this session cannot be read or is another's"
+            )));
+        }
         let there = self.folder().is_some_and(|folder| folder.join(loop_file::PATH).is_file());
         // Anybody can write such a file; a loop with a lower limit would take the place of the guard.
-        if there && !self.is_guarded()? { self.adopt() } else { Ok(None) }
+        if !there || self.is_guarded()? {
+            return Ok(None);
+        }
+        match self.adopt()? {
+            None if self.file_names_this_session()? => {
+                let what = "names a loop of this session, of which no record is left";
+                Err(LetThrough(format!("{} {what}", loop_file::PATH)))
+            }
+            adopted => Ok(adopted),
+        }
+    }
+
+    fn file_names_this_session(&self) -> Result<bool, LetThrough> {
+        let Some(folder) = self.folder() else { return Ok(false) };
+        let text = files::read_foreign(&folder.join(loop_file::PATH))?.unwrap_or_default();
+        let file = LoopFile::parse(&String::from_utf8_lossy(&text));
+        let names_us =
+            |file: &LoopFile| file.active && file.session_id.as_deref() == Some(self.session.as_str());
+        Ok(file.as_ref().is_some_and(names_us))
     }
 
     /// Takes up a loop that the official plugin started in this very session.
@@ -216,6 +241,8 @@ impl LoopStop<'_> {
                 Ok(HookReply::Block { reason: told.reason, detail: told.detail, person })
             }
             Decision::LetGo { verdict, reason, limit, .. } => {
+                let ended = EndedAtStop { verdict: *verdict, turn: self.door.call.prompt.clone() };
+                sessions::remember_end(self.door.home, self.door.session, &ended)?;
                 let archived = match verdict {
                     Verdict::Verified | Verdict::Claimed => archive(&self.found.repo, goal),
                     _ => None,
@@ -316,6 +343,14 @@ fn beside(line: Option<String>, reply: HookReply) -> HookReply {
         HookReply::Silent => tell(line),
         other => other,
     }
+}
+
+/// What is said where a stop of this turn was allowed before.
+pub(super) fn judged_before(verdict: Verdict) -> String {
+    format!(
+        "ralph: a stop of this turn was judged before ({verdict}), so this one was not checked. If you did not see that, it was \
+         not your client that asked: UNVERIFIED."
+    )
 }
 
 pub(super) fn tell(person: String) -> HookReply {

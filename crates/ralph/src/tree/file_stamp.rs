@@ -108,10 +108,11 @@ impl Stamp {
         (self.device, self.inode, self.ctime) != (was.device, was.inode, was.ctime)
     }
 
-    /// Whether a folder is another one, or was itself renamed: what comes and goes in it moves both of its times.
-    pub(super) fn is_moved_folder(&self, was: &Self) -> bool {
+    /// Whether a folder is another one, or may have been renamed: its own ctime moves, and so does that of the folder it lies
+    /// in. What comes and goes in it moves its ctime and its mtime, and that of no other folder.
+    pub(super) fn is_moved_folder(&self, was: &Self, parent_moved: bool) -> bool {
         (self.device, self.inode) != (was.device, was.inode)
-            || self.ctime != was.ctime && self.mtime == was.mtime
+            || self.ctime != was.ctime && (self.mtime == was.mtime || parent_moved)
     }
 
     pub(super) fn write(&self, to: &mut Writer) {

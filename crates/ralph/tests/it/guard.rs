@@ -63,8 +63,10 @@ fn an_edit_that_breaks_a_gate_is_held_until_it_is_mended() {
     sandbox.remove("broken");
     talk.agent_uses("Bash").silent();
     assert!(talk.agent_stops().told().starts_with("ralph: verified"));
-    // It is over: the next word costs nothing.
+    // It is over. A second stop of the same turn is not the client's way, and says so; the next turn costs nothing.
     let runs = sandbox.runs();
+    assert!(talk.agent_stops().told().contains("judged before (verified)"));
+    talk.person_says("thanks").silent();
     talk.agent_stops().silent();
     assert_eq!(sandbox.runs(), runs);
 }
@@ -108,7 +110,7 @@ fn the_fifth_failing_stop_is_let_go_and_says_so() {
     let told = talk.agent_stops().told();
     assert!(told.contains("released, UNVERIFIED") && told.contains("tests"), "{told}");
     assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "released"}));
-    talk.agent_stops().silent();
+    assert!(talk.agent_stops().told().contains("judged before (released)"));
 }
 
 #[test]
@@ -491,6 +493,6 @@ fn the_word_stop_ends_gates_that_are_running() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(told.contains("this stop was not checked"), "{told}");
     assert!(freed.elapsed() < Duration::from_secs(10), "the gate ran to its end: {:?}", freed.elapsed());
-    talk.agent_stops().silent();
+    talk.agent_stops().told();
     assert_eq!(sandbox.runs(), 1);
 }

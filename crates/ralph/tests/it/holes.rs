@@ -336,7 +336,10 @@ fn a_pause_or_cancel_that_somebody_piped_into_the_hook_is_told_at_the_stop() {
         }
         let word = if how == "pause" { "paused" } else { "cancelled" };
         allowed_with_a_word(&talk.uses("Bash").stops("Bye."), word);
-        talk.uses("Bash").stops("Bye.").silent();
+        // Whoever swallowed that: a loop that rests says so at every stop.
+        if how == "pause" {
+            allowed_with_a_word(&talk.uses("Bash").stops("Bye."), word);
+        }
     }
     let sandbox = Sandbox::gated(GUARD);
     let talk = guarded(&sandbox);
@@ -538,4 +541,111 @@ fn a_binding_that_leads_elsewhere_frees_nobody() {
         forgery::edit_session_file(&sandbox, "loop.json", |binding| binding["loop"] = json!(elsewhere));
         talk.uses("Bash").stops(PROMISE).held();
     }
+}
+
+#[test]
+fn a_stop_that_the_agent_pipes_in_does_not_silence_the_clients_own() {
+    // Judged in the agent's own shell, by its own tools or without any time: the client's stop says that it was so.
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    talk.uses("Bash").stop(PROMISE).deadline("0s").answer();
+    allowed_with_a_word(&talk.stops(PROMISE), "paused");
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    sandbox.file("done.txt", "");
+    talk.uses("Bash").stops(PROMISE);
+    sandbox.remove("done.txt");
+    allowed_with_a_word(&talk.stops(PROMISE), "judged before (verified)");
+}
+
+#[test]
+fn a_guard_whose_records_were_edited_is_told_or_blocks() {
+    let edits: [(&str, fn(&Sandbox)); 4] = [
+        ("another root", |sandbox| {
+            forgery::edit_session_file(sandbox, "watched.json", |watched| watched["root"] = json!("/tmp"));
+        }),
+        ("no guard in trust.json", |sandbox| {
+            let path = sandbox.ralph_home().join("trust.json");
+            let text = fs::read_to_string(&path).expect("trust").replace("\"session\"", "\"nobody\"");
+            fs::write(&path, text).expect("written");
+        }),
+        ("no trust at all", |sandbox| {
+            fs::remove_file(sandbox.ralph_home().join("trust.json")).expect("removed");
+            sandbox.file("ralph.yaml", "verify:\n  - name: tests\n    run: test ! -e broken\n");
+        }),
+        ("a pipe in its place", |sandbox| {
+            let path = sandbox.ralph_home().join("trust.json");
+            fs::remove_file(&path).expect("removed");
+            let made = std::process::Command::new("mkfifo").arg(&path).status();
+            assert!(made.expect("mkfifo").success());
+        }),
+    ];
+    for (what, edit) in edits {
+        let sandbox = Sandbox::gated(GUARD);
+        let talk = guarded(&sandbox);
+        edit(&sandbox);
+        let answer = talk.agent_stops();
+        assert!(!answer.ran.stdout.is_empty(), "{what}: freed without a word: {answer:#?}");
+    }
+}
+
+#[test]
+fn a_loop_whose_records_were_edited_is_told_or_blocks() {
+    let edits: [(&str, fn(&std::path::Path)); 4] = [
+        ("emptied", |ledger| fs::write(ledger, "").expect("written")),
+        ("garbage", |ledger| fs::write(ledger, "garbage\n").expect("written")),
+        ("another session's", |ledger| {
+            forgery::append(ledger, &[json!({"event": "bound", "session": "session-99"})]);
+        }),
+        ("a pipe in its place", |ledger| {
+            fs::remove_file(ledger).expect("removed");
+            let made = std::process::Command::new("mkfifo").arg(ledger).status();
+            assert!(made.expect("mkfifo").success());
+        }),
+    ];
+    for (what, edit) in edits {
+        let sandbox = Sandbox::gated(GATE);
+        let talk = looping(&sandbox);
+        edit(&ledger_of_session(&sandbox));
+        let answer = talk.stops(PROMISE);
+        assert!(!answer.ran.stdout.is_empty(), "{what}: freed without a word: {answer:#?}");
+    }
+    let sandbox = Sandbox::gated(GATE);
+    let talk = looping(&sandbox);
+    let loops = ledger_of_session(&sandbox).ancestors().nth(2).expect("loops").to_owned();
+    fs::remove_dir_all(loops).expect("removed");
+    fs::remove_dir_all(sandbox.ralph_home().join("sessions")).expect("removed");
+    let answer = talk.stops(PROMISE);
+    assert!(!answer.ran.stdout.is_empty(), "the loop file still names it: {answer:#?}");
+}
+
+#[test]
+fn what_counts_as_rewritten_or_failing_before_is_what_the_session_found() {
+    // Known to be rewritten only since the session began.
+    let swap =
+        "cp test.sh ../kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat ../kept > test.sh; exit $code";
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", &format!("guard: [session]\nverify:\n  - run: {}\n", json!(swap)));
+    sandbox.file("test.sh", "exit 1\n");
+    sandbox.trust();
+    let talk = Conversation::new(&sandbox);
+    talk.person_says("make it faster").silent();
+    talk.agent_writes("more", "");
+    for name in sandbox.remembered().into_iter().filter(|name| name.ends_with("/accepted-ignore-rules")) {
+        let path = sandbox.ralph_home().join(name).with_file_name("rewritten-files.json");
+        fs::write(path, r#"{"test.sh":"2020-01-01T00:00:00Z"}"#).expect("forged");
+    }
+    allowed_with_a_word(&talk.agent_stops(), "test.sh");
+    // A failure that is dated back.
+    let sandbox = Sandbox::gated(GUARD);
+    sandbox.verify(&[]);
+    let talk = guarded(&sandbox);
+    let own = forgery::events(&ledger_of_session(&sandbox));
+    let found = own.iter().find(|event| event["event"] == "prompt_seen").expect("a prompt")["tree"].clone();
+    let mut red = own.iter().rev().find(|event| event["event"] == "judged").expect("a verdict").clone();
+    red["tree"] = found;
+    let verify = sandbox.remembered().into_iter().find(|name| name.ends_with("/verify/ledger.jsonl"));
+    forgery::append(&sandbox.ralph_home().join(verify.expect("a ledger")), &[red]);
+    talk.agent_writes("broken", "redder\n");
+    talk.agent_stops().held();
 }

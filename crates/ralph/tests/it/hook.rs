@@ -123,7 +123,9 @@ fn what_cannot_be_read_goes_through_with_one_line_and_never_exit_code_2() {
     ];
     for (input, why) in table {
         let ran = sandbox.hook_with(input).ran;
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{ran:#?}");
+        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        let told = ran.json()["systemMessage"].as_str().unwrap_or_default().to_owned();
+        assert!(told.contains(why) && told.contains("UNVERIFIED"), "{ran:#?}");
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
         assert!(ran.stderr.contains(why) && ran.stderr.contains("the stop goes through"), "{ran:#?}");
     }
@@ -136,8 +138,8 @@ fn an_input_of_20_megabytes_is_not_one() {
     let mut input = br#"{"hook_event_name":"SubagentStop","agent_type":"check","session_id":""#.to_vec();
     input.resize(20 << 20, b'x');
     let ran = sandbox.hook_with(&input).ran;
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
-    assert!(ran.stderr.contains("larger than 16 MiB"), "{}", ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("larger than 16 MiB"), "{}", ran.stdout);
 }
 
 #[test]

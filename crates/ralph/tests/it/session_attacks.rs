@@ -110,7 +110,7 @@ fn a_session_whose_loop_rests_is_told_so_when_it_stops() {
     talk.says("stop");
     let told = talk.uses("Bash").stops("Bye.").let_go().expect("a word");
     assert!(told.contains("paused"), "{told}");
-    talk.uses("Bash").stops("Bye.").silent();
+    talk.uses("Bash").stops("Bye.").let_go().expect("as long as it rests");
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn it_goes_on_until_the_promise_is_given_and_the_gates_pass() {
     assert!(reason.contains("the promise is missing"), "{reason}");
     let told = talk.uses("Bash").stops(PROMISE).let_go().expect("a banner");
     assert!(told.contains("Loop done, verified") && told.contains("False promises refused: 1"), "{told}");
+    talk.says("Thank you.").silent();
     talk.stops("Anything else?").silent();
 }
 
@@ -126,7 +127,6 @@ fn s1_r15_pausing_saves_progress_and_going_on_keeps_it() {
         assert_eq!(answer.ran.json()["continue"], json!(false), "{pause}: {answer:#?}");
         assert!(told(&answer).contains("Loop paused"), "{pause}: {answer:#?}");
         talk.stops("Not yet.").let_go().expect("a word that it rests");
-        talk.stops("Not yet.").silent();
         let answer = talk.says(resume);
         assert!(told(&answer).contains("Loop resumed"), "{resume}: {answer:#?}");
         assert!(context(&answer).contains("fix"), "{resume}: {answer:#?}");

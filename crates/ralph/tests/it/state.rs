@@ -42,7 +42,6 @@ fn s4_r8_the_stop_of_that_session_is_held_until_its_claim_is_shown_to_be_true() 
     assert!(told(&answer).contains("Loop done, verified"), "{answer:#?}");
     let shown = read(&sandbox, SESSION);
     assert_eq!((&shown["status"], &shown["verdict"]), (&json!("ended"), &json!("verified")));
-    talk.stops("Anything else?").silent();
     state(&sandbox, &["complete", SESSION, "loop"]).exits(2).says("is over (verified)");
 }
 

@@ -73,7 +73,7 @@ fn s1_r2_r5_r6_r7_a_hundred_agent_calls_pause_with_the_banner_and_the_word_grant
             "- 「繼續」- 再執行 100 次迭代",
         ]
     );
-    talk.stops("還沒。").silent();
+    talk.stops("還沒。").let_go().expect("a word that it rests");
     assert_eq!(talk.state()["status"]["status"], "paused");
     // A hundred more, and the count goes on.
     assert!(context(&talk.says("「繼續」")).contains("Next task: 1.3 Task 3"));
@@ -166,7 +166,7 @@ fn three_errors_that_are_no_stop_are_told_at_the_next_event() {
     assert_eq!(talk.state()["status"]["status"], "paused");
     let told = told(&talk.says("what happened?"));
     assert!(told.contains("錯誤中斷") && told.contains("number 2"), "{told}");
-    talk.stops("…").silent();
+    talk.stops("…").let_go().expect("a word that it rests");
     // Its own banner offers the word.
     assert!(crate::talk::told(&talk.says("暫停")).contains("錯誤中斷"));
 }

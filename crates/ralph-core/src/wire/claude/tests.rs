@@ -9,6 +9,20 @@ const SUBAGENT_STOP: &[u8] = include_bytes!("../../../fixtures/claude/subagent_s
 const COMPACTION: &[u8] = include_bytes!("../../../fixtures/claude/subagent_stop.compaction.json");
 
 #[test]
+fn half_of_a_character_is_no_reason_not_to_read_the_rest() {
+    for (message, read) in [
+        (r"ok \ud83d", "ok \u{fffd}"),
+        (r"\ude00 \ud83d\ude00", "\u{fffd} 😀"),
+        (r"\ud83d\ud83d\ude00", "\u{fffd}😀"),
+        (r"a\\ud83d \ud83d", "a\\ud83d \u{fffd}"),
+    ] {
+        let input =
+            format!(r#"{{"hook_event_name":"Stop","session_id":"s","last_assistant_message":"{message}"}}"#);
+        assert_eq!(parse(input.as_bytes()).expect("a stop").last_message, read, "{message}");
+    }
+}
+
+#[test]
 fn the_sub_agents_name_is_read_from_the_real_payload() {
     let call = parse(SUBAGENT_STOP).expect("a recorded input");
     assert_eq!(call.event, HookEvent::SubagentStop);

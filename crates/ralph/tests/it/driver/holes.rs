@@ -67,8 +67,8 @@ fn lines_that_the_driver_did_not_write_are_tampering() {
             fs::write(&ledger, text.replace("shut the door", "open the door")).expect("written");
         }),
         ("the ledger gone", |ledger| {
-            fs::remove_dir_all(ledger.parent().and_then(|dir| dir.parent()).expect("loops"))
-                .expect("removed");
+            let loops = ledger.parent().and_then(|dir| dir.parent()).expect("loops");
+            fs::rename(loops, loops.with_file_name("gone")).expect("moved away");
         }),
     ];
     for (what, forge) in table {
@@ -177,7 +177,10 @@ fn code_under_test_that_swaps_a_file_and_puts_it_back_never_verifies() {
     let swap = "cp test.sh $NOTES/kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat $NOTES/kept > test.sh; exit $code";
     let by_folder = "mkdir -p $NOTES/evil; echo 'exit 0' > $NOTES/evil/test.sh; mv tests $NOTES/tests; mv $NOTES/evil tests; \
                      sh tests/test.sh; code=$?; mv tests $NOTES/evil; mv $NOTES/tests tests; exit $code";
-    for (gate, named) in [(swap, "test.sh"), (by_folder, "tests")] {
+    // The same, with the time of the folder moved too, as something that comes and goes in it would.
+    let by_touched_folder =
+        by_folder.replace("mv $NOTES/tests tests;", "mv $NOTES/tests tests; touch tests/x; rm tests/x;");
+    for (gate, named) in [(swap, "test.sh"), (by_folder, "tests"), (&by_touched_folder, "tests")] {
         let scene = Scene::new(gate, "true");
         scene.sandbox.file("test.sh", "exit 1\n");
         scene.sandbox.file("tests/test.sh", "exit 1\n");
@@ -230,4 +233,45 @@ fn the_end_of_a_running_driver_is_its_own() {
     let scene = Scene::new(DONE, "echo VERIFIED_DONE");
     let running: Running = scene.start(&["--max-iterations", "1"]);
     assert_eq!(running.end().code, Some(1));
+}
+
+#[test]
+fn what_the_agent_ignores_or_calls_ours_is_still_compared() {
+    let swap = "cp tests/t.sh $NOTES/kept; echo 'exit 0' > tests/t.sh; sh tests/t.sh; code=$?; cat $NOTES/kept > tests/t.sh; exit $code";
+    let ignores = "echo tests/ >> .gitignore; git rm -qr --cached tests; rm -f \"$HOME\"/.ralph/repos/*/loops/*/ignore-rules";
+    let ours = r#"for repo in "$HOME"/.ralph/repos/*; do
+echo '{"reports":[{"files":[{"path":"tests/t.sh","sha256":"'$(sha256sum tests/t.sh | cut -c1-64)'"}],"complete":true}]}' > "$repo/reports.json"
+done"#;
+    for agent in [ignores, ours] {
+        let scene = Scene::new(swap, agent);
+        scene.sandbox.file("tests/t.sh", "exit 1\n");
+        scene.sandbox.git(&["add", "."]);
+        scene.sandbox.git(&["commit", "-qm", "tests"]);
+        let ran = unverified(scene.drive(&["--max-iterations", "2"]), 1);
+        assert!(says(&ran, "tests/t.sh"), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_the_ledger_hangs_nobody() {
+    let scene = Scene::new(DONE, &format!(": > done; {WAITS}"));
+    let ran = forged(&scene, &["--max-iterations", "1"], |ledger| {
+        fs::remove_file(&ledger).expect("removed");
+        assert!(std::process::Command::new("mkfifo").arg(&ledger).status().expect("mkfifo").success());
+    });
+    assert_ne!(ran.code, Some(0), "{ran:#?}");
+    assert!(!ran.stdout.contains("VERIFIED_DONE"), "{ran:#?}");
+}
+
+#[test]
+fn nothing_to_resume_is_no_success() {
+    let scene = Scene::new(DONE, "true");
+    unverified(scene.resume(&[]).end(), 3);
+}
+
+#[test]
+fn a_file_that_is_new_in_this_loop_may_be_rewritten_by_a_gate() {
+    let gate = "for f in *.txt; do cp $f $NOTES/x && cat $NOTES/x > $f; done; test -f done";
+    let scene = Scene::new(gate, "echo new > new.txt; : > done");
+    verified(scene.drive(&[]));
 }

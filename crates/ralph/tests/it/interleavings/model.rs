@@ -622,7 +622,10 @@ impl Model {
             Some(freed) if self.own(session).is_none() => freed.told_beside(expected),
             _ => expected,
         };
-        // Whoever paused it: the person reads once that it rests.
+        // A second stop of a turn in which a stop was allowed says so.
+        let or_more = expected.or_more || self.own(session).is_none();
+        let expected = Expected { or_more, ..expected };
+        // Whoever paused it: the person reads that it rests.
         let rests =
             self.own(session).is_some_and(|own| self.loops[own].is_open() && !self.loops[own].is_running());
         let or_more = expected.or_more || rests;
