@@ -42,6 +42,12 @@ fn ledger_of_session(sandbox: &Sandbox) -> std::path::PathBuf {
     forgery::ledger(sandbox)
 }
 
+/// What is done to the records of a guarded session.
+type EditOfHome = fn(&Sandbox);
+
+/// What is done to the ledger of a session's loop.
+type EditOfLedger = fn(&std::path::Path);
+
 // 1. The snapshot.
 
 #[test]
@@ -560,7 +566,7 @@ fn a_stop_that_the_agent_pipes_in_does_not_silence_the_clients_own() {
 
 #[test]
 fn a_guard_whose_records_were_edited_is_told_or_blocks() {
-    let edits: [(&str, fn(&Sandbox)); 4] = [
+    let edits: [(&str, EditOfHome); 4] = [
         ("another root", |sandbox| {
             forgery::edit_session_file(sandbox, "watched.json", |watched| watched["root"] = json!("/tmp"));
         }),
@@ -591,7 +597,7 @@ fn a_guard_whose_records_were_edited_is_told_or_blocks() {
 
 #[test]
 fn a_loop_whose_records_were_edited_is_told_or_blocks() {
-    let edits: [(&str, fn(&std::path::Path)); 4] = [
+    let edits: [(&str, EditOfLedger); 4] = [
         ("emptied", |ledger| fs::write(ledger, "").expect("written")),
         ("garbage", |ledger| fs::write(ledger, "garbage\n").expect("written")),
         ("another session's", |ledger| {
