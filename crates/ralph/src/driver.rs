@@ -504,16 +504,7 @@ impl Drive<'_> {
             found: self.found.clone(),
             ..Case::new(place, settings, in_force, id, Subject::Driver, &preset::DRIVE)
         };
-        let asked = Asked {
-            arrived: clock::now(),
-            deadline: None,
-            last_message: "",
-            jobs: engine::jobs(),
-            keep_going: true,
-            // Nothing stands in for a run: what git ignores may be another than it was, and the last word is said here.
-            fresh: true,
-            signals: Some(driver.signals),
-        };
+        let asked = Asked { signals: Some(driver.signals), ..Asked::all_of_it() };
         let to_keep = state.drive.to_keep();
         let mut gates = Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep };
         let judged = case.judge(&asked, &mut gates)?;

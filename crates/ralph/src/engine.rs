@@ -83,6 +83,21 @@ pub(crate) struct Asked<'a> {
     pub(crate) signals: Option<&'a Signals>,
 }
 
+impl Asked<'_> {
+    /// Everything is run now, to its end, however long it takes.
+    pub(crate) fn all_of_it() -> Asked<'static> {
+        Asked {
+            arrived: clock::now(),
+            deadline: None,
+            last_message: "",
+            jobs: jobs(),
+            keep_going: true,
+            fresh: true,
+            signals: None,
+        }
+    }
+}
+
 /// What came of it, with all that is needed to tell people and agents.
 pub(crate) struct Outcome {
     pub(crate) decision: Decision,

@@ -107,7 +107,7 @@ pub(super) static WORDS: Words = Words {
     reason_definition_revoked: "Trust in this repo's gates was taken back while the loop ran.",
     reason_accepted_since: "The gates were accepted after this loop or session began, so their pass needs you: look at them with `ralph trust --show`, then start a new loop or session.",
     reason_passed_after_failing: "The gates passed on the same files that failed before: flaky, or something outside the repo changed (install, service). UNVERIFIED.",
-    reason_files_moved: "These files were replaced and put back while the gates ran: {files}. UNVERIFIED.",
+    reason_files_moved: "These files were replaced and put back while the gates ran: {files}. UNVERIFIED. If your gates rewrite them, run `ralph verify --keep-going` once before the next loop.",
     reason_gates_did_not_fit: "These gates did not finish before the hook's deadline: {gates}. UNVERIFIED; raise the hook's time-out or make them faster.",
     reason_ledger_tampered: "The ledger was changed by another process: {what}. UNVERIFIED.",
     ended_outside_a_stop: "This session is not checked any more: its loop {loop} ended outside of a stop ({verdict}). UNVERIFIED.",

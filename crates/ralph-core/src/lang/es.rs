@@ -107,7 +107,7 @@ pub(super) static WORDS: Words = Words {
     reason_definition_revoked: "Se retiró la confianza en los controles de este repositorio durante el Loop.",
     reason_accepted_since: "Las comprobaciones se aceptaron después de empezar este bucle o sesión, así que su resultado necesita de ti: míralas con `ralph trust --show` y empieza un bucle o una sesión nueva.",
     reason_passed_after_failing: "Las comprobaciones pasaron con los mismos archivos que antes fallaban: son inestables, o cambió algo fuera del repositorio (instalación, servicio). SIN VERIFICAR.",
-    reason_files_moved: "Estos archivos se cambiaron y se restauraron durante las comprobaciones: {files}. SIN VERIFICAR.",
+    reason_files_moved: "Estos archivos se cambiaron y se restauraron durante las comprobaciones: {files}. SIN VERIFICAR. Si tus comprobaciones los reescriben, ejecuta `ralph verify --keep-going` una vez antes del próximo bucle.",
     reason_gates_did_not_fit: "Estas comprobaciones no terminaron antes del plazo del hook: {gates}. SIN VERIFICAR; aumenta el tiempo del hook o hazlas más rápidas.",
     reason_ledger_tampered: "Otro proceso cambió el registro: {what}. SIN VERIFICAR.",
     ended_outside_a_stop: "Esta sesión ya no se comprueba: su bucle {loop} terminó fuera de una parada ({verdict}). SIN VERIFICAR.",

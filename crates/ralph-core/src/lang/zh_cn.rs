@@ -105,7 +105,7 @@ pub(super) static WORDS: Words = Words {
     reason_definition_revoked: "Loop 运行期间，对此仓库门禁的信任已被撤回。",
     reason_accepted_since: "这些检查在本循环或会话开始之后才被接受，因此需要你来判断：用 `ralph trust --show` 查看，然后开始新的循环或会话。",
     reason_passed_after_failing: "检查在之前失败的相同文件上通过了：结果不稳定，或者仓库之外有变化（安装、服务）。未验证。",
-    reason_files_moved: "检查运行期间这些文件被替换后又还原：{files}。未验证。",
+    reason_files_moved: "检查运行期间这些文件被替换后又还原：{files}。未验证。如果是检查本身重写了它们，请在下一个循环之前运行一次 `ralph verify --keep-going`。",
     reason_gates_did_not_fit: "这些检查未能在钩子的截止时间前完成：{gates}。未验证；请延长钩子超时或加快检查。",
     reason_ledger_tampered: "账本被其他进程改动：{what}。未验证。",
     ended_outside_a_stop: "本会话不再受检查：循环 {loop} 在停止之外结束（{verdict}）。未验证。",

@@ -105,7 +105,7 @@ pub(super) static WORDS: Words = Words {
     reason_definition_revoked: "Loop 執行期間，對此專案關卡的信任已被撤回。",
     reason_accepted_since: "這些檢查在本循環或會話開始之後才被接受，因此需要你來判斷：用 `ralph trust --show` 查看，然後開始新的循環或會話。",
     reason_passed_after_failing: "檢查在之前失敗的相同檔案上通過了：結果不穩定，或者倉庫之外有變化（安裝、服務）。未驗證。",
-    reason_files_moved: "檢查執行期間這些檔案被替換後又還原：{files}。未驗證。",
+    reason_files_moved: "檢查執行期間這些檔案被替換後又還原：{files}。未驗證。如果是檢查本身重寫了它們，請在下一個循環之前執行一次 `ralph verify --keep-going`。",
     reason_gates_did_not_fit: "這些檢查未能在鉤子的截止時間前完成：{gates}。未驗證；請延長鉤子逾時或加快檢查。",
     reason_ledger_tampered: "帳本被其他程序改動：{what}。未驗證。",
     ended_outside_a_stop: "本會話不再受檢查：循環 {loop} 在停止之外結束（{verdict}）。未驗證。",

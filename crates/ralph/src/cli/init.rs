@@ -16,7 +16,7 @@ use ralph_core::layout::Layout;
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::definition::{self, InForce};
-use crate::engine::{self, Asked};
+use crate::engine::Asked;
 use crate::install::{Installed, Timeouts, Undone, claude};
 use crate::trust::Trust;
 use crate::ui::live::Live;
@@ -283,15 +283,7 @@ impl Plan {
         };
         ui::say("");
         let mut live = Live::new(&in_force.config.gates, false);
-        let asked = Asked {
-            arrived: clock::now(),
-            deadline: None,
-            last_message: "",
-            jobs: engine::jobs(),
-            keep_going: true,
-            fresh: true,
-            signals: None,
-        };
+        let asked = Asked::all_of_it();
         let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
         drop(live);
         let Some(Evidence::Gates(seen)) = looked.facts.evidence else { return Ok(self) };

@@ -26,14 +26,14 @@ use crate::driver::follow::{self, Output};
 use crate::driver::keeper::Keeper;
 use crate::driver::plan::Plan;
 use crate::driver::{self, DriveError, Driver};
-use crate::engine::{self, Asked};
+use crate::engine::Asked;
 use crate::files::{self, Lock};
 use crate::ledger::Loop;
 use crate::repo::Repo;
 use crate::signals::Signals;
 use crate::ui::live::Live;
 use crate::ui::{self, FAINT, paint};
-use crate::{ancestry, clock, env, exit, reports, start};
+use crate::{ancestry, env, exit, reports, start};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -219,15 +219,7 @@ pub(super) fn verify_again(place: &Place, found: &DrivenLoop, output: &OutputArg
         return Err(Failure::new(exit::TAMPERED, "the gate definition is not the one this loop began with")
             .hint("see what was changed: `ralph trust --show`"));
     }
-    let asked = Asked {
-        arrived: clock::now(),
-        deadline: None,
-        last_message: "",
-        jobs: engine::jobs(),
-        keep_going: true,
-        fresh: true,
-        signals: None,
-    };
+    let asked = Asked::all_of_it();
     let is_json = output.output() == Output::Json;
     let mut live = Live::new(&in_force.config.gates, is_json);
     let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;

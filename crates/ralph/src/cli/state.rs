@@ -25,10 +25,10 @@ use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, start};
 use crate::definition::InForce;
-use crate::engine::{self, Asked, EngineError, Outcome};
+use crate::engine::{Asked, EngineError, Outcome};
 use crate::loops::SessionLoop;
 use crate::ui::live::Live;
-use crate::{ancestry, clock, env, exit, hook, task_list, ui};
+use crate::{ancestry, env, exit, hook, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -249,15 +249,7 @@ fn claims(found: &SessionLoop) -> SessionStop {
 }
 
 fn asked() -> Asked<'static> {
-    Asked {
-        arrived: clock::now(),
-        deadline: None,
-        last_message: "",
-        jobs: engine::jobs(),
-        keep_going: false,
-        fresh: false,
-        signals: None,
-    }
+    Asked { keep_going: false, ..Asked::all_of_it() }
 }
 
 fn is_verified(outcome: &Outcome) -> bool {

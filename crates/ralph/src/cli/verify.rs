@@ -19,7 +19,7 @@ use crate::engine::{self, Asked, Case, EngineError};
 use crate::repo::Repo;
 use crate::ui::live::Live;
 use crate::ui::{self, BAD, FAINT, GOOD, paint, snippet, table};
-use crate::{ancestry, clock, exit};
+use crate::{ancestry, exit};
 
 #[derive(clap::Args)]
 #[command(
@@ -66,13 +66,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let mut case = plain_case(&place, &in_force);
     case.is_part = subset;
     let asked = Asked {
-        arrived: clock::now(),
-        deadline: None,
-        last_message: "",
         jobs: arguments.jobs.unwrap_or_else(engine::jobs),
         keep_going: arguments.keep_going,
         fresh: arguments.fresh,
-        signals: None,
+        ..Asked::all_of_it()
     };
     let mut live = Live::new(&in_force.config.gates, arguments.json);
     let judged = if subset { case.look(&asked, &mut live) } else { case.judge(&asked, &mut live) };
