@@ -434,6 +434,9 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     if !in_force.has_gates() {
         return Err(no_gates_any_more());
     }
+    // What it goes on with is read from the disk: the user sees by which gates it will be judged.
+    let names: Vec<String> = in_force.config.gates.iter().map(|gate| format!("`{}`", gate.run)).collect();
+    ui::remark(format_args!("gates ({}): {}", in_force.sha256.short(), names.join(", ")));
     let plan = Plan {
         loop_id: found.id.clone(),
         goal,
