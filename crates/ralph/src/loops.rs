@@ -50,6 +50,7 @@ impl SessionLoop {
         let mut found = Self::bound_to(home, session)?;
         if let Some(over) = found.as_mut().filter(|found| !found.is_open()) {
             files::sweep_temporary(&over.dir());
+            files::sweep_temporary(&home.sessions_dir());
             over.report_its_end(home, Status::Running);
             over.settle(home)?;
         }

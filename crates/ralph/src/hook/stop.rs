@@ -176,6 +176,7 @@ impl LoopStop<'_> {
         if let Some(cancelled) = self.cancelled_by_deletion(&stop)? {
             return Ok(cancelled);
         }
+        self.remember_end(judged.as_ref());
         self.found.settle(self.door.home)?;
         match judged {
             Some(outcome) if !matches!(outcome.decision, Decision::Ignore(_)) => {
@@ -183,6 +184,15 @@ impl LoopStop<'_> {
             }
             // Freed while its gates ran, by whoever did that.
             _ => Ok(self.door.freed(&self.found)?.map_or(HookReply::Silent, tell)),
+        }
+    }
+
+    /// For a second stop of the same turn. Before everything else says that the loop is over: whoever is killed here leaves a
+    /// loop that its session is still led to.
+    fn remember_end(&self, judged: Option<&Outcome>) {
+        if let Some(Decision::LetGo { verdict, .. }) = judged.map(|outcome| &outcome.decision) {
+            let ended = EndedAtStop { verdict: *verdict, turn: self.door.call.prompt.clone() };
+            let _the_verdict_holds = sessions::remember_end(self.door.home, self.door.session, &ended);
         }
     }
 
@@ -241,8 +251,6 @@ impl LoopStop<'_> {
                 Ok(HookReply::Block { reason: told.reason, detail: told.detail, person })
             }
             Decision::LetGo { verdict, reason, limit, .. } => {
-                let ended = EndedAtStop { verdict: *verdict, turn: self.door.call.prompt.clone() };
-                sessions::remember_end(self.door.home, self.door.session, &ended)?;
                 let archived = match verdict {
                     Verdict::Verified | Verdict::Claimed => archive(&self.found.repo, goal),
                     _ => None,

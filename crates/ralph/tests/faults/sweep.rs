@@ -421,6 +421,7 @@ impl Stage {
         // A verdict of a process that was killed is not repeated by another one.
         let past = ran.stdout.is_empty()
             || ran.stdout.contains("ended outside of a stop (verified)")
+            || ran.stdout.contains("a stop of this turn was judged before (verified)")
             || ran.stdout.contains("Not confirmed, UNVERIFIED");
         ensure(told || past, &format!("neither the end nor past it: {ran:?}"))?;
         let mut verdicts = ledger.verdicts();
