@@ -1,58 +1,7 @@
-//! `ralph`: holds a coding agent until its work is shown to be done.
-//!
-//! Two doors: `hook`, which must cost next to nothing, and everything else.
+//! The program `ralph`; everything is in the library.
 
-mod ancestry;
-mod cli;
-mod clock;
-mod definition;
-mod driver;
-mod engine;
-mod env;
-mod exit;
-mod files;
-mod gates;
-mod git;
-mod head;
-mod home;
-mod hook;
-mod hygiene;
-mod install;
-mod language;
-mod language_servers;
-mod ledger;
-mod loop_file;
-mod loops;
-mod openspec;
-mod proc;
-mod receipts;
-mod repo;
-mod reports;
-mod rewritten_files;
-mod session_notices;
-mod sessions;
-mod short_command;
-mod signals;
-mod start;
-mod state_file;
-mod task_list;
-mod team_tasks;
-mod tree;
-mod trust;
-mod ui;
-mod user_config;
-
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ui::crash::explain_panics();
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match hook::Options::from_arguments(&arguments) {
-        Some(options) => {
-            proc::forbid_debuggers();
-            hook::claude(&options)
-        }
-        None => cli::run(),
-    }
+    ralph::run()
 }
