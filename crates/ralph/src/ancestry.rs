@@ -13,12 +13,13 @@ use ralph_core::secrets::Secrets;
 use ralph_core::state::{State, Status};
 
 use crate::driver::driven;
-use crate::files::Lock;
 use crate::gates::GatesLock;
 use crate::home::{Home, RepoHome};
-use crate::proc::{self, Ancestor, Liveness};
 use crate::repo::Repo;
-use crate::{clock, env, ledger, sessions};
+use crate::sys::files::Lock;
+use crate::sys::proc::{self, Ancestor, Liveness};
+use crate::sys::{clock, env};
+use crate::{ledger, sessions};
 
 /// A process above us that works for an agent, or in whose sandbox we may be.
 #[derive(Clone, Debug, PartialEq, Eq)]

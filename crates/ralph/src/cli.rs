@@ -31,7 +31,8 @@ use crate::driver::driven;
 use crate::engine::{self, EngineError};
 use crate::home::Home;
 use crate::ledger::LedgerError;
-use crate::{exit, proc, ui};
+use crate::sys::proc;
+use crate::{exit, ui};
 
 /// Holds a coding agent until its work is shown to be done.
 ///

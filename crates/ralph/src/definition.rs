@@ -16,9 +16,9 @@ use ralph_core::{duration, preset};
 
 use crate::home::Home;
 use crate::repo::{ConfigFile, Repo};
+use crate::sys::{env, files};
 use crate::trust::{Acceptance, Acceptances, Beginning, Trust};
 use crate::user_config::UserConfig;
-use crate::{env, files};
 
 /// What holds in a repo.
 #[derive(Debug)]

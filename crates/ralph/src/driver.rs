@@ -59,12 +59,13 @@ use crate::gates::{Findable, Watch};
 use crate::head::Head;
 use crate::home::{Home, RepoHome};
 use crate::ledger::{LedgerError, Loop};
-use crate::proc::Stop;
 use crate::repo::Repo;
-use crate::signals::Signals;
+use crate::sys::proc::Stop;
+use crate::sys::signals::Signals;
+use crate::sys::{clock, env, files, proc};
 use crate::tree::{Tree, TreeMemory};
 use crate::trust::{Beginning, Trust};
-use crate::{clock, env, files, ledger, proc, rewritten_files, task_list};
+use crate::{ledger, rewritten_files, task_list};
 
 use agent::{Call, Ran};
 use keeper::Keeper;

@@ -23,17 +23,18 @@ use ralph_core::state::{State, Status};
 use ralph_core::verdict::Trouble;
 
 use crate::definition::{InForce, Settings};
-use crate::files::{self, Lock};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
 use crate::home::RepoHome;
 use crate::ledger::{self, Ledger, LedgerError, Loop};
 use crate::loop_file::OnDisk;
 use crate::repo::Repo;
-use crate::signals::Signals;
 use crate::state_file::Export;
+use crate::sys::files::{self, Lock};
+use crate::sys::signals::Signals;
+use crate::sys::{clock, proc};
 use crate::tree::{GitUse, IgnoreRules, Tree, TreeMemory, TreeReader};
-use crate::{clock, hygiene, proc, receipts, reports, rewritten_files};
+use crate::{hygiene, receipts, reports, rewritten_files};
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {

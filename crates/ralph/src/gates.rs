@@ -24,10 +24,10 @@ use ralph_core::id::{Digest, TreeHash};
 use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 
-use crate::clock;
 use crate::home::RepoHome;
-use crate::proc::Stop;
 use crate::receipts;
+use crate::sys::clock;
+use crate::sys::proc::Stop;
 use crate::tree::{IgnoreRules, Tree, TreeReader};
 
 pub(crate) mod environment;

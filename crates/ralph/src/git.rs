@@ -17,8 +17,8 @@ use std::time::Duration;
 use ralph_core::duration;
 
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
+use crate::sys::{env, files, short_command};
 use crate::tree::Stamp;
-use crate::{env, files, short_command};
 
 /// Who makes the commits.
 pub(crate) const AUTHOR: &str = "ralph";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::files;
+use crate::sys::files;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {

@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use ralph_core::id::{Digest, LoopId, SessionId};
 
-use crate::files::Lock;
-use crate::{env, files};
+use crate::sys::files::Lock;
+use crate::sys::{env, files};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Home {

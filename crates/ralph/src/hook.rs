@@ -34,8 +34,9 @@ use crate::driver::driven;
 use crate::engine::{self, Asked};
 use crate::gates::Watch;
 use crate::home::Home;
+use crate::sys::{clock, env};
 use crate::tree::Tree;
-use crate::{clock, env, install, session_notices, sessions};
+use crate::{install, session_notices, sessions};
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);

@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 
 use crate::git::{Git, SealedGit};
 use crate::head::Head;
-use crate::{env, short_command};
+use crate::sys::{env, short_command};
 
 /// It stands before gates that may take minutes, and must not be noticed beside them.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,8 +11,8 @@ use ralph_core::gate::Gate;
 use ralph_core::id::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::files;
 use crate::home::RepoHome;
+use crate::sys::files;
 
 pub(crate) mod claude;
 

@@ -5,9 +5,9 @@ use ralph_core::lang::{Lang, fill};
 use ralph_core::state::State;
 use ralph_core::telling::Telling;
 
-use crate::env;
 use crate::loop_file::OnDisk;
 use crate::loops::SessionLoop;
+use crate::sys::env;
 
 /// The language of whoever reads: `RALPH_LANG`, then the system's.
 pub(crate) fn of_person() -> Lang {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::env;
+use crate::sys::env;
 
 /// Extensions, the servers that know them (any one will do), and how to get the first.
 const SERVERS: [(&[&str], &[&str], &str); 11] = [

@@ -21,9 +21,9 @@ use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
 use ralph_core::state::State;
 use ralph_core::verdict::Verdict;
 
-use crate::clock;
-use crate::files::{self, Lock};
 use crate::home::RepoHome;
+use crate::sys::clock;
+use crate::sys::files::{self, Lock};
 
 const LEDGER: &str = "ledger.jsonl";
 

@@ -4,13 +4,10 @@
 
 mod ancestry;
 mod cli;
-mod clock;
 mod definition;
 mod driver;
 mod engine;
-mod env;
 mod exit;
-mod files;
 mod gates;
 mod git;
 mod head;
@@ -24,17 +21,15 @@ mod ledger;
 mod loop_file;
 mod loops;
 mod openspec;
-mod proc;
 mod receipts;
 mod repo;
 mod reports;
 mod rewritten_files;
 mod session_notices;
 mod sessions;
-mod short_command;
-mod signals;
 mod start;
 mod state_file;
+mod sys;
 mod task_list;
 mod team_tasks;
 mod tree;
@@ -51,7 +46,7 @@ pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match hook::Options::from_arguments(&arguments) {
         Some(options) => {
-            proc::forbid_debuggers();
+            sys::proc::forbid_debuggers();
             hook::claude(&options)
         }
         None => cli::run(),

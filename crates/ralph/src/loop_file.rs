@@ -12,8 +12,8 @@ use ralph_core::state::State;
 use ralph_core::telling;
 use serde::{Deserialize, Serialize};
 
-use crate::files;
 use crate::home::RepoHome;
+use crate::sys::files;
 use crate::tree::OwnFile;
 
 pub(crate) const PATH: &str = ".claude/ralph-loop.local.md";

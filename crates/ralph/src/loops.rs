@@ -12,14 +12,15 @@ use ralph_core::life::{Carrier, Happening, happen};
 use ralph_core::state::{State, Status};
 
 use crate::definition::Settings;
-use crate::files::{self, Lock};
 use crate::home::{Home, RepoHome};
 use crate::ledger::{self, Loop};
 use crate::loop_file::{self, OnDisk, Seen};
-use crate::proc::{self, Liveness};
 use crate::repo::Repo;
 use crate::sessions::{self, Binding};
-use crate::{ancestry, clock, language, reports, session_notices, start};
+use crate::sys::clock;
+use crate::sys::files::{self, Lock};
+use crate::sys::proc::{self, Liveness};
+use crate::{ancestry, language, reports, session_notices, start};
 
 /// One session loop.
 #[derive(Clone, Debug)]

@@ -12,8 +12,8 @@ use ralph_core::excerpt::excerpt;
 use ralph_core::foreign_text;
 use ralph_core::secrets::Secrets;
 
-use crate::files;
-use crate::proc::{self, How, Job, Manners, Stop, What};
+use crate::sys::files;
+use crate::sys::proc::{self, How, Job, Manners, Stop, What};
 
 const CHANGES: &str = "openspec/changes";
 

@@ -12,7 +12,8 @@ use ralph_core::ledger::event::Event;
 use serde::{Deserialize, Serialize};
 
 use crate::home::RepoHome;
-use crate::{engine, files, ledger};
+use crate::sys::files;
+use crate::{engine, ledger};
 
 #[derive(Serialize, Deserialize)]
 struct Pointer {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::id::Digest;
 use ralph_core::layout::{self, Layout, NoTask};
 
-use crate::files;
+use crate::sys::files;
 use crate::trust::Trust;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,13 +20,14 @@ use serde_json::Value;
 
 use crate::definition::{Found, Settings};
 use crate::driver::checkpoint;
-use crate::files::{self, Lock};
 use crate::git::Git;
 use crate::home::{Home, RepoHome};
+use crate::ledger;
 use crate::repo::Repo;
+use crate::sys::files::{self, Lock};
+use crate::sys::{clock, env};
 use crate::tree::OwnFile;
 use crate::trust::{Acceptances, Trust};
-use crate::{clock, env, ledger};
 
 /// In the repo, from its root.
 const MARKDOWN_FOLDER: &str = "docs/actions/loop";

@@ -6,8 +6,8 @@ use std::io;
 
 use jiff::Timestamp;
 
-use crate::files;
 use crate::home::RepoHome;
+use crate::sys::files;
 
 /// A project with more of them has another problem.
 const MOST: usize = 500;

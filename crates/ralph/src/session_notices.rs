@@ -13,7 +13,8 @@ use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 
 use crate::home::Home;
-use crate::{files, ledger, proc};
+use crate::ledger;
+use crate::sys::{files, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Waiting {

@@ -14,8 +14,8 @@ use ralph_core::verdict::Verdict;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::files;
 use crate::home::Home;
+use crate::sys::files;
 
 /// The loop that a session carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,7 +20,8 @@ use crate::driver::driven;
 use crate::home::Home;
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
-use crate::{ancestry, clock, files, openspec, rewritten_files};
+use crate::sys::{clock, files};
+use crate::{ancestry, openspec, rewritten_files};
 
 /// What a start came to.
 pub(crate) enum Begun {

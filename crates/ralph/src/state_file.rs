@@ -13,8 +13,8 @@ use ralph_core::state_file::Exported;
 use serde::{Deserialize, Serialize};
 
 use crate::home::RepoHome;
+use crate::sys::{clock, files};
 use crate::tree::OwnFile;
-use crate::{clock, files};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {

@@ -7,7 +7,7 @@ use ralph_core::goal::ListSource;
 use ralph_core::task_list::{Task, TaskList};
 use ralph_core::verdict::Trouble;
 
-use crate::files;
+use crate::sys::files;
 
 /// How the list stands. What cannot be read, is gone or has no boxes tells nothing.
 pub(crate) fn look(root: &Path, list: &ListSource) -> TasksSeen {

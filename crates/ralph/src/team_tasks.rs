@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::id::SessionId;
 use serde::Deserialize;
 
-use crate::{env, files};
+use crate::sys::{env, files};
 
 #[derive(Deserialize)]
 struct Task {

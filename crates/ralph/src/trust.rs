@@ -15,9 +15,9 @@ use ralph_core::layout::Layout;
 use ralph_core::state::State;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{self, Lock};
 use crate::home::Home;
 use crate::repo::Repo;
+use crate::sys::files::{self, Lock};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Trust {

@@ -8,7 +8,7 @@ use ralph_core::config::Reports;
 use ralph_core::config::user::UserFile;
 
 use crate::definition::SettingsError;
-use crate::{env, files};
+use crate::sys::{env, files};
 
 #[derive(Debug, Default)]
 pub(crate) struct UserConfig {

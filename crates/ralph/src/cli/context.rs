@@ -8,12 +8,13 @@ use super::Failure;
 use crate::ancestry::AgentAbove;
 use crate::definition::{Found, InForce, Settings};
 use crate::driver::driven::DrivenLoop;
+use crate::exit;
 use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
+use crate::sys::{env, files};
 use crate::tree::TreeReader;
 use crate::trust::{Acceptances, AcceptedBy, Beginning, Trust};
-use crate::{env, exit, files};
 
 pub(super) struct Place {
     pub(super) home: Home,

@@ -9,8 +9,9 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use serde_json::{Value, json};
 
 use super::{Done, Failure};
+use crate::exit;
+use crate::sys::env;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
-use crate::{env, exit};
 
 const CONFIG: &str =
     "# ralph.yaml: what must pass before the sub-agent `check` may stop\nverify:\n  - sh tests.sh\n";

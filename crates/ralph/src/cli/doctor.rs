@@ -21,8 +21,9 @@ use crate::install::Timeouts;
 use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
 use crate::loop_file::OnDisk;
 use crate::loops::SessionLoop;
+use crate::sys::{clock, env};
 use crate::ui::{self, BAD, FAINT, GOOD, paint};
-use crate::{clock, env, exit, ledger};
+use crate::{exit, ledger};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
 const RECORDED_STOP: &str = include_str!("../../../ralph-core/fixtures/claude/subagent_stop.first.json");

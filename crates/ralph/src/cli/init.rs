@@ -17,11 +17,12 @@ use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::definition::{self, InForce};
 use crate::engine::Asked;
+use crate::exit;
 use crate::install::{Installed, Timeouts, Undone, claude};
+use crate::sys::{clock, env};
 use crate::trust::Trust;
 use crate::ui::live::Live;
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};
-use crate::{clock, env, exit};
 
 #[derive(clap::Args, Default)]
 #[command(after_help = "Examples:\n  ralph init                on a terminal: show, try, ask, write\n  \
@@ -373,8 +374,8 @@ impl Settings {
         let root = &place.repo.root;
         let path = if shared { claude::SHARED } else { claude::LOCAL };
         let full = root.join(path);
-        let before =
-            crate::files::read_if_there(&full)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let before = crate::sys::files::read_if_there(&full)?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         // A number that the person set in any of the files is theirs, and ours might win over it.
         let raises_cap = claude::settings_of(root).all(|(_, found)| found.block_cap.is_none());
         let timeouts = Timeouts::for_gates(&config.gates);
@@ -391,7 +392,7 @@ impl Settings {
             fs::symlink_metadata(root.join(path)).is_err() || installed.is_as_we_wrote_it(root, path)
         };
         let as_it_is = |(path, text): &(&str, &str)| {
-            crate::files::read_foreign(&root.join(path))
+            crate::sys::files::read_foreign(&root.join(path))
                 .is_ok_and(|now| now.as_deref() == Some(text.as_bytes()))
         };
         let (commands, taken): (Vec<_>, Vec<_>) = claude::COMMANDS

@@ -19,8 +19,9 @@ use serde_json::json;
 use super::Done;
 use super::context::Place;
 use crate::driver::lines;
+use crate::ledger;
+use crate::sys::clock;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
-use crate::{clock, ledger};
 
 #[derive(clap::Args)]
 #[command(

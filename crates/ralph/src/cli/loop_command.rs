@@ -27,13 +27,14 @@ use crate::driver::keeper::Keeper;
 use crate::driver::plan::Plan;
 use crate::driver::{self, DriveError, Driver};
 use crate::engine::Asked;
-use crate::files::{self, Lock};
 use crate::ledger::Loop;
 use crate::repo::Repo;
-use crate::signals::Signals;
+use crate::sys::env;
+use crate::sys::files::{self, Lock};
+use crate::sys::signals::Signals;
 use crate::ui::live::Live;
 use crate::ui::{self, FAINT, paint};
-use crate::{ancestry, env, exit, reports, start};
+use crate::{ancestry, exit, reports, start};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::sys::{clock, files};
 use crate::ui::{self, FAINT, paint};
-use crate::{clock, exit, files, reports};
+use crate::{exit, reports};
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -13,7 +13,8 @@ use crate::driver::driven::DrivenLoop;
 use crate::ledger::{self, Loop};
 use crate::loops::SessionLoop;
 use crate::state_file::Export;
-use crate::{clock, exit, ui};
+use crate::sys::clock;
+use crate::{exit, ui};
 
 #[derive(clap::Args)]
 #[command(

@@ -12,7 +12,8 @@ use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
 use crate::ledger::Loop;
-use crate::{ancestry, env, exit, language, sessions, task_list, ui};
+use crate::sys::env;
+use crate::{ancestry, exit, language, sessions, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(

@@ -8,7 +8,8 @@ use ralph_core::start_request::{self, StartRequest, UsageError};
 use super::context::Place;
 use super::{Done, Failure};
 use crate::start::{Begun, Refused, Start, accepted_gates};
-use crate::{ancestry, env, exit, language, task_list, ui};
+use crate::sys::env;
+use crate::{ancestry, exit, language, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(override_usage = "ralph start TASK… [OPTIONS]", after_help = AFTER_HELP)]

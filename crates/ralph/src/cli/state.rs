@@ -27,8 +27,9 @@ use super::{Done, Failure, start};
 use crate::definition::InForce;
 use crate::engine::{Asked, EngineError, Outcome};
 use crate::loops::SessionLoop;
+use crate::sys::env;
 use crate::ui::live::Live;
-use crate::{ancestry, env, exit, hook, task_list, ui};
+use crate::{ancestry, exit, hook, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -18,8 +18,9 @@ use super::context::Place;
 use crate::definition::{Found, InForce};
 use crate::driver::driven::DrivenLoop;
 use crate::ledger::{self, Whole};
+use crate::sys::clock;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
-use crate::{clock, language, task_list};
+use crate::{language, task_list};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph status          gates, trust and loops of this repo\n  \

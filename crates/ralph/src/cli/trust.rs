@@ -16,9 +16,10 @@ use serde_json::{Map, Value, json};
 use super::context::Place;
 use super::{Done, Failure};
 use crate::definition::{self, Found};
+use crate::exit;
+use crate::sys::{clock, env};
 use crate::trust::{Acceptance, AcceptedBy, Trust};
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
-use crate::{clock, env, exit};
 
 #[derive(clap::Args)]
 #[command(

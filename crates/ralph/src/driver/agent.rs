@@ -22,8 +22,8 @@ use ralph_core::money::Micros;
 use ralph_core::secrets::Secrets;
 use ralph_core::stream::{AgentEvent, Dialect, RunResult, StreamReader, StreamSummary};
 
-use crate::proc::{self, Ended, How, Job, Manners, Stop, Tap, What};
-use crate::signals::Signals;
+use crate::sys::proc::{self, Ended, How, Job, Manners, Stop, Tap, What};
+use crate::sys::signals::Signals;
 
 pub(super) struct Call<'a> {
     pub(super) line: &'a CommandLine,

@@ -38,8 +38,8 @@ use known::Known;
 use objects::{Kind, Objects};
 
 use crate::git::{AUTHOR, EMAIL, Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of};
+use crate::sys::{clock, files};
 use crate::tree::Tree;
-use crate::{clock, files};
 
 /// What the name of our index begins with.
 const INDEX: &str = "checkpoint-index";

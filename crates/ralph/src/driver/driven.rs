@@ -11,7 +11,7 @@ use super::lease;
 use crate::home::{Home, RepoHome};
 use crate::ledger::{self, Loop};
 use crate::repo::Repo;
-use crate::{env, proc};
+use crate::sys::{env, proc};
 
 /// A loop of the driver that is not over.
 #[derive(Clone, Debug)]

@@ -14,9 +14,10 @@ use super::outbox::{Outbox, Weight};
 use super::plan::Plan;
 use super::view::View;
 use crate::home::Home;
-use crate::signals::Signals;
+use crate::sys::signals::Signals;
+use crate::sys::{clock, env};
+use crate::ui;
 use crate::ui::inline::Terminal;
-use crate::{clock, env, ui};
 
 /// What the person asked to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

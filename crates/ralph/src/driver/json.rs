@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use super::lines::between;
 use super::news::News;
 use super::plan::Plan;
-use crate::{clock, exit};
+use crate::exit;
+use crate::sys::clock;
 
 /// One piece of news as an object.
 pub(super) fn line(news: &News<'_>, at: Timestamp, signal: Option<i32>) -> String {

@@ -22,8 +22,8 @@ use ralph_core::ledger::event::Event;
 use super::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
 use super::news::{Follow, News};
 use crate::ledger::Loop;
-use crate::proc::Stop;
 use crate::repo::Repo;
+use crate::sys::proc::Stop;
 use crate::tree::Tree;
 
 pub(crate) struct Keeper {

@@ -2,7 +2,7 @@
 
 use ralph_core::ledger::event::Owner;
 
-use crate::proc::{self, Liveness};
+use crate::sys::proc::{self, Liveness};
 
 /// This process as an owner.
 pub(super) fn ours() -> Owner {

@@ -15,7 +15,7 @@ use ralph_core::id::LoopId;
 
 use super::lines::Lines;
 use super::news::News;
-use crate::files;
+use crate::sys::files;
 
 /// How many loops are remembered.
 const MOST_LOGS: usize = 50;

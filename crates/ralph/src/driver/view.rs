@@ -20,11 +20,12 @@ use self::scene::{Now, Scene};
 use super::lines::Lines;
 use super::news::News;
 use super::plan::Plan;
-use crate::signals::Signals;
+use crate::sys::clock;
+use crate::sys::signals::Signals;
+use crate::task_list;
 use crate::ui::ODD;
 use crate::ui::inline::{Inline, Terminal};
 use crate::ui::row::Row;
-use crate::{clock, task_list};
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ralph_core::ledger::event::ProcessIdentity;
 
-use crate::files::{self, Lock};
 use crate::home::RepoHome;
-use crate::proc;
+use crate::sys::files::{self, Lock};
+use crate::sys::proc;
 
 #[derive(Debug)]
 pub(crate) struct GatesLock {

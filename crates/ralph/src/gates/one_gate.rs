@@ -10,8 +10,8 @@ use ralph_core::gate::{Answer, Gate, Outcome};
 use ralph_core::id::Digest;
 
 use super::{GRACE, Run, output_digest};
-use crate::clock;
-use crate::proc::{self, Captured, Ended, How, Job, Manners, What};
+use crate::sys::clock;
+use crate::sys::proc::{self, Captured, Ended, How, Job, Manners, What};
 
 /// What became of a gate, before anybody looked at the tree.
 pub(super) struct Ran {

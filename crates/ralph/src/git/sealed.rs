@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{Git, GitError, command, no_file_of_gits, path_of, run};
-use crate::{env, files};
+use crate::sys::{env, files};
 
 /// Settings that say what git sees in a file or how it writes one. None of them names a program.
 const COPIED: [&str; 25] = [

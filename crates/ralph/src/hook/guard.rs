@@ -24,9 +24,10 @@ use crate::home::RepoHome;
 use crate::ledger::{self, Loop};
 use crate::repo::{ConfigFile, Repo};
 use crate::sessions::{self, Watched};
+use crate::sys::clock;
 use crate::tree::TreeMemory;
 use crate::trust::{Beginning, Trust};
-use crate::{ancestry, clock, language, rewritten_files, session_notices};
+use crate::{ancestry, language, rewritten_files, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [

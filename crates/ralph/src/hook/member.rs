@@ -24,9 +24,10 @@ use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
+use crate::sys::{clock, env};
 use crate::tree::TreeMemory;
 use crate::trust::{Acceptances, Beginning, Trust};
-use crate::{clock, env, ledger, session_notices, sessions, team_tasks};
+use crate::{ledger, session_notices, sessions, team_tasks};
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
     let Some(who) = Who::of(call) else { return Ok(HookReply::Silent) };

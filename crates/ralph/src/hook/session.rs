@@ -12,8 +12,9 @@ use crate::head::Head;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
 use crate::sessions::{self, SessionBeginning};
+use crate::sys::clock;
 use crate::trust::{Beginning, Trust};
-use crate::{ancestry, clock, language};
+use crate::{ancestry, language};
 
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {

@@ -30,8 +30,9 @@ use crate::loop_file::{self, OnDisk};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::sessions::{self, EndedAtStop};
+use crate::sys::{env, files};
 use crate::trust::{Beginning, Trust};
-use crate::{env, files, language, openspec, session_notices, task_list};
+use crate::{language, openspec, session_notices, task_list};
 
 impl Door<'_> {
     pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {
@@ -148,7 +149,7 @@ impl Door<'_> {
     /// The end of what the client wrote down; all of it can be very long.
     fn transcript(&self) -> Vec<u8> {
         let path = self.call.transcript.as_deref().map(Path::new);
-        path.and_then(|path| crate::files::end_of(path, LONGEST_TAIL).ok()).unwrap_or_default()
+        path.and_then(|path| crate::sys::files::end_of(path, LONGEST_TAIL).ok()).unwrap_or_default()
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn agents(root: &Path) -> Vec<String> {
         .flatten()
         .filter_map(|entry| {
             let file = entry.file_name().into_string().ok().filter(|file| file.ends_with(".md"))?;
-            let text = crate::files::read_foreign(&entry.path()).ok().flatten()?;
+            let text = crate::sys::files::read_foreign(&entry.path()).ok().flatten()?;
             Some(name(String::from_utf8_lossy(&text).into_owned(), file))
         })
         .collect()
@@ -274,10 +274,10 @@ fn runs_us(handler: &CstObject) -> bool {
 
 /// Every settings file that the client reads for a project, the strongest last, and what it says.
 pub(crate) fn settings_of(project: &Path) -> impl Iterator<Item = (PathBuf, Found)> {
-    let person = crate::env::home().map(|home| home.join(SHARED));
+    let person = crate::sys::env::home().map(|home| home.join(SHARED));
     let files = person.into_iter().chain([SHARED, LOCAL].map(|path| project.join(path)));
     files.filter_map(|path| {
-        let text = crate::files::read_foreign(&path).ok().flatten()?;
+        let text = crate::sys::files::read_foreign(&path).ok().flatten()?;
         Some((path, look(&String::from_utf8_lossy(&text))))
     })
 }
@@ -285,13 +285,13 @@ pub(crate) fn settings_of(project: &Path) -> impl Iterator<Item = (PathBuf, Foun
 /// Whether the settings of a project or of the person have our hook for all of this event, so that the client runs it.
 pub(crate) fn answers_in_settings(project: &Path, event: &str) -> bool {
     let Some(heard) = EVENTS.iter().find(|heard| heard.event == event) else { return false };
-    let person = crate::env::home();
+    let person = crate::sys::env::home();
     let files = [LOCAL, SHARED]
         .into_iter()
         .map(|file| project.join(file))
         .chain(person.map(|home| home.join(SHARED)));
     files.into_iter().any(|file| {
-        let Ok(Some(text)) = crate::files::read_foreign(&file) else { return false };
+        let Ok(Some(text)) = crate::sys::files::read_foreign(&file) else { return false };
         let text = String::from_utf8_lossy(&text);
         if !is_ours(&text) {
             return false;

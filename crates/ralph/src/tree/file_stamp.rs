@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::clock;
+use crate::sys::clock;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 

@@ -18,7 +18,7 @@ use super::bytes::{Reader, Writer};
 use super::file_stamp::Stamp;
 use super::ignores::path_of;
 use crate::git::no_file_of_gits;
-use crate::{env, files, short_command};
+use crate::sys::{env, files, short_command};
 
 /// Submodules within submodules are followed this far; a link may make a repository its own submodule.
 const DEEPEST_SUBMODULE: usize = 8;

@@ -903,7 +903,7 @@ fn only_a_change_two_seconds_old_is_settled() {
     work.write("a", "1");
     let (stamp, _) = Stamp::of(CWD, work.path("a")).unwrap();
     let later = |span: Duration| {
-        let now = crate::clock::system_now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + span;
+        let now = crate::sys::clock::system_now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + span;
         Moment::since_epoch(now)
     };
     assert!(!stamp.is_settled(Moment::now(), SETTLED_AFTER));
@@ -959,7 +959,7 @@ fn drafts_of_killed_writers_are_swept() {
     for name in ["tree-cache.old1.draft", "tree-cache.new1.draft", "another.old.draft"] {
         fs::write(draft(name), "x").unwrap();
     }
-    let long_ago = crate::clock::system_now() - Duration::from_secs(120);
+    let long_ago = crate::sys::clock::system_now() - Duration::from_secs(120);
     set_mtime(&draft("tree-cache.old1.draft"), long_ago);
     set_mtime(&draft("another.old.draft"), long_ago);
     work.eager().read().unwrap();

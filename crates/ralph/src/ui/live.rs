@@ -16,8 +16,8 @@ use ralph_core::id::GateName;
 use super::inline::{Inline, Terminal, wheel};
 use super::row::Row;
 use super::{FAINT, ODD, paint, remark, table};
-use crate::env;
 use crate::gates::Watch;
+use crate::sys::env;
 
 pub(crate) enum Live {
     Quiet,

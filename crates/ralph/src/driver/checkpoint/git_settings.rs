@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::SHORT;
 use crate::git::{Git, GitError};
+use crate::sys::{env, files};
 use crate::tree::{Moment, SETTLED_AFTER, Stamp};
-use crate::{env, files};
 
 #[derive(Debug)]
 pub(super) struct GitSettings {

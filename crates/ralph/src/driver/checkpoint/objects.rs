@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha1::{Digest as _, Sha1};
 
-use crate::clock;
+use crate::sys::clock;
 
 /// Of zlib. What we write is small, and git packs it some day.
 const QUICK: u8 = 1;

@@ -693,7 +693,7 @@ fn change_something(scene: &Scene, dice: &mut Dice) -> String {
 }
 
 fn number(variable: &str, default: u64) -> u64 {
-    crate::env::all()
+    crate::sys::env::all()
         .find(|(name, _)| name == variable)
         .and_then(|(_, value)| value.to_str()?.parse().ok())
         .unwrap_or(default)

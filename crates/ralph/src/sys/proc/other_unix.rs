@@ -9,7 +9,7 @@ use ralph_core::ledger::event::ProcessIdentity;
 use rustix::process::{Pid, Signal};
 
 use super::Ancestor;
-use crate::short_command;
+use crate::sys::short_command;
 
 #[derive(Debug, Clone)]
 pub(super) struct Process {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Caught;
 
-use crate::proc::Stop;
+use crate::sys::proc::Stop;
 
 /// Watches for signals from when it is made on.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::env;
+use crate::sys::env;
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub(crate) fn now() -> Timestamp {

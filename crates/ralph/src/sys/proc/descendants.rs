@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal};
 use super::processes::{self, Process};
 use super::supervisor::Pauses;
 use super::unix;
-use crate::clock;
+use crate::sys::clock;
 
 /// The variable that marks the processes of a run. systemd sets it for its services, to 32 hex digits: what runs inside
 /// learns nothing from it, and what systemd set for us means nothing to a command that we start.

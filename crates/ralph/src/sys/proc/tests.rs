@@ -47,7 +47,7 @@ impl Scene {
     /// `NAP` in `command` becomes `sleep` for this scene's own duration.
     fn run(&self, command: &str) -> Ended {
         let env = [
-            ("PATH".into(), crate::env::all().find(|(name, _)| name == "PATH").unwrap().1),
+            ("PATH".into(), crate::sys::env::all().find(|(name, _)| name == "PATH").unwrap().1),
             ("COLOUR".into(), "blue".into()),
         ];
         let job = Job {
@@ -154,7 +154,7 @@ fn a_program_is_found_as_a_shell_would_find_it() {
 /// Our own handlers, and that we ignore closed pipes, are nothing to the command; nothing is held back from it.
 #[test]
 fn signals_mean_to_a_command_what_they_mean_to_any() {
-    let _handled = crate::signals::Signals::watch();
+    let _handled = crate::sys::signals::Signals::watch();
     let scene = Scene::new();
     let sets = |status: &str| {
         ["SigBlk:", "SigCgt:", "SigIgn:"].map(|name| {
@@ -261,7 +261,7 @@ fn errors_that_come_apart_are_heard_as_errors_and_followed_like_the_output() {
         let job = Job {
             command: What::Shell(line),
             dir: dir.path(),
-            env: &[("PATH".into(), crate::env::path())],
+            env: &[("PATH".into(), crate::sys::env::path())],
             timeout: AMPLE,
             manners: Manners::of_an_agent(),
             errors_apart: true,

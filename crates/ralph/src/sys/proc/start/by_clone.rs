@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rustix::process::Pid;
 
 use super::{Leader, SHELL, inherited_files};
-use crate::proc::unix;
+use crate::sys::proc::unix;
 
 /// What the child needs of a stack: a few calls deep, and no more than some pages in each.
 const STACK_WORDS: usize = 4096;
