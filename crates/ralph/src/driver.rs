@@ -14,7 +14,6 @@
 //! the engine's, as at every other door; the agent's words are told and decide nothing.
 
 mod agent;
-pub(crate) mod checkpoint;
 pub(crate) mod driven;
 pub(crate) mod follow;
 mod json;
@@ -56,15 +55,15 @@ use crate::definition::{Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{Findable, Watch};
-use crate::head::Head;
 use crate::home::{Home, RepoHome};
 use crate::ledger::{LedgerError, Loop};
 use crate::repo::Repo;
 use crate::sys::proc::Stop;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env, files, proc};
-use crate::tree::{Tree, TreeMemory};
 use crate::trust::{Beginning, Trust};
+use crate::work_tree::fingerprint::{Tree, TreeMemory};
+use crate::work_tree::git::head::Head;
 use crate::{ledger, rewritten_files, task_list};
 
 use agent::{Call, Ran};

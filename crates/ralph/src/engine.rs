@@ -33,7 +33,7 @@ use crate::state_file::Export;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
 use crate::sys::{clock, proc};
-use crate::tree::{GitUse, IgnoreRules, Tree, TreeMemory, TreeReader};
+use crate::work_tree::fingerprint::{GitUse, IgnoreRules, Tree, TreeMemory, TreeReader};
 use crate::{hygiene, receipts, reports, rewritten_files};
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.

@@ -28,7 +28,7 @@ use crate::home::RepoHome;
 use crate::receipts;
 use crate::sys::clock;
 use crate::sys::proc::Stop;
-use crate::tree::{IgnoreRules, Tree, TreeReader};
+use crate::work_tree::fingerprint::{IgnoreRules, Tree, TreeReader};
 
 pub(crate) mod environment;
 mod gates_lock;

@@ -35,7 +35,7 @@ use crate::engine::{self, Asked};
 use crate::gates::Watch;
 use crate::home::Home;
 use crate::sys::{clock, env};
-use crate::tree::Tree;
+use crate::work_tree::fingerprint::Tree;
 use crate::{install, session_notices, sessions};
 
 /// What the client was told to wait, less a margin; the installer writes both.

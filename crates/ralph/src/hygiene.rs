@@ -11,9 +11,9 @@ use std::time::Duration;
 use ralph_core::hygiene::{Flaw, FlawKind, MOST_FLAWS, added, look};
 use serde::de::IgnoredAny;
 
-use crate::git::{Git, SealedGit};
-use crate::head::Head;
 use crate::sys::{env, short_command};
+use crate::work_tree::git::head::Head;
+use crate::work_tree::git::{Git, SealedGit};
 
 /// It stands before gates that may take minutes, and must not be noticed beside them.
 const PATIENCE: Duration = Duration::from_secs(5);

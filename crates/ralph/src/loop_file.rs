@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::RepoHome;
 use crate::sys::files;
-use crate::tree::OwnFile;
+use crate::work_tree::fingerprint::OwnFile;
 
 pub(crate) const PATH: &str = ".claude/ralph-loop.local.md";
 

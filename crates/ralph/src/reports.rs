@@ -19,15 +19,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::definition::{Found, Settings};
-use crate::driver::checkpoint;
-use crate::git::Git;
 use crate::home::{Home, RepoHome};
 use crate::ledger;
 use crate::repo::Repo;
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, env};
-use crate::tree::OwnFile;
 use crate::trust::{Acceptances, Trust};
+use crate::work_tree::checkpoint;
+use crate::work_tree::fingerprint::OwnFile;
+use crate::work_tree::git::Git;
 
 /// In the repo, from its root.
 const MARKDOWN_FOLDER: &str = "docs/actions/loop";

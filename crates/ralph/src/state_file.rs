@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::RepoHome;
 use crate::sys::{clock, files};
-use crate::tree::OwnFile;
+use crate::work_tree::fingerprint::OwnFile;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {

@@ -13,8 +13,8 @@ use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
 use crate::repo::Repo;
 use crate::sys::{env, files};
-use crate::tree::TreeReader;
 use crate::trust::{Acceptances, AcceptedBy, Beginning, Trust};
+use crate::work_tree::fingerprint::TreeReader;
 
 pub(super) struct Place {
     pub(super) home: Home,

@@ -7,8 +7,8 @@ use ralph_core::id::LoopId;
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::driver::checkpoint::{self, LOOPS_KEPT};
-use crate::git::Git;
+use crate::work_tree::checkpoint::{self, LOOPS_KEPT};
+use crate::work_tree::git::Git;
 use crate::{exit, ledger, ui};
 
 #[derive(clap::Args)]

@@ -19,12 +19,12 @@ use ralph_core::drive::Wishes;
 use ralph_core::id::LoopId;
 use ralph_core::ledger::event::Event;
 
-use super::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
 use super::news::{Follow, News};
 use crate::ledger::Loop;
 use crate::repo::Repo;
 use crate::sys::proc::Stop;
-use crate::tree::Tree;
+use crate::work_tree::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
+use crate::work_tree::fingerprint::Tree;
 
 pub(crate) struct Keeper {
     doing: Doing,

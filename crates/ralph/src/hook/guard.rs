@@ -25,8 +25,8 @@ use crate::ledger::{self, Loop};
 use crate::repo::{ConfigFile, Repo};
 use crate::sessions::{self, Watched};
 use crate::sys::clock;
-use crate::tree::TreeMemory;
 use crate::trust::{Beginning, Trust};
+use crate::work_tree::fingerprint::TreeMemory;
 use crate::{ancestry, language, rewritten_files, session_notices};
 
 /// Tools that only look. Whatever is not among them may have written something.

@@ -25,8 +25,8 @@ use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::home::{Home, RepoHome};
 use crate::repo::{Repo, Task};
 use crate::sys::{clock, env};
-use crate::tree::TreeMemory;
 use crate::trust::{Acceptances, Beginning, Trust};
+use crate::work_tree::fingerprint::TreeMemory;
 use crate::{ledger, session_notices, sessions, team_tasks};
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {

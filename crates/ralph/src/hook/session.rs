@@ -8,12 +8,12 @@ use ralph_core::wire::HookReply;
 use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
-use crate::head::Head;
 use crate::loops::{self, SessionLoop};
 use crate::repo::Repo;
 use crate::sessions::{self, SessionBeginning};
 use crate::sys::clock;
 use crate::trust::{Beginning, Trust};
+use crate::work_tree::git::head::Head;
 use crate::{ancestry, language};
 
 impl Door<'_> {

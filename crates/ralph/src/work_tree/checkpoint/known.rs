@@ -21,8 +21,8 @@ use super::git_settings::leave_files_alone;
 use super::kept_tree::{KeptFile, KeptTree, Mode};
 use super::objects::{Kind, ObjectId, Objects};
 use super::{SHORT, path_of};
-use crate::git::{Git, GitError};
-use crate::tree::{Stamp, Tree};
+use crate::work_tree::fingerprint::{Stamp, Tree};
+use crate::work_tree::git::{Git, GitError};
 
 /// More than these are git's: it is made for it.
 const MOST_PATHS: usize = 500;

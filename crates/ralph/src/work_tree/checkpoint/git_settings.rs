@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::SHORT;
-use crate::git::{Git, GitError};
 use crate::sys::{env, files};
-use crate::tree::{Moment, SETTLED_AFTER, Stamp};
+use crate::work_tree::fingerprint::{Moment, SETTLED_AFTER, Stamp};
+use crate::work_tree::git::{Git, GitError};
 
 #[derive(Debug)]
 pub(super) struct GitSettings {

@@ -2,6 +2,7 @@
 //! signing, file watchers, housekeeping, transports), the variables of another call of git do not lead it elsewhere, and it
 //! is ended with its whole process group when its time is over. Calls that read files of the work tree are [`sealed`].
 
+pub(crate) mod head;
 mod sealed;
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ use ralph_core::duration;
 
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
 use crate::sys::{env, files, short_command};
-use crate::tree::Stamp;
+use crate::work_tree::fingerprint::Stamp;
 
 /// Who makes the commits.
 pub(crate) const AUTHOR: &str = "ralph";

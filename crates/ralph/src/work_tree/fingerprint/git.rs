@@ -17,8 +17,8 @@ use rustix::fs::CWD;
 use super::bytes::{Reader, Writer};
 use super::file_stamp::Stamp;
 use super::ignores::path_of;
-use crate::git::no_file_of_gits;
 use crate::sys::{env, files, short_command};
+use crate::work_tree::git::no_file_of_gits;
 
 /// Submodules within submodules are followed this far; a link may make a repository its own submodule.
 const DEEPEST_SUBMODULE: usize = 8;

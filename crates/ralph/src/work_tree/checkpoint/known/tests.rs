@@ -12,7 +12,7 @@ use ralph_testkit::Dice;
 use super::super::tests::{Scene, kept};
 use super::super::{Checkpoints, Kept};
 use super::{KeptTree, LARGEST_FILE, MOST_PATHS, ObjectId};
-use crate::tree::{Tree, TreeReader};
+use crate::work_tree::fingerprint::{Tree, TreeReader};
 
 /// The clocks of usual file systems are better than this.
 const TICK: Duration = Duration::from_millis(15);

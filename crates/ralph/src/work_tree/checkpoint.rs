@@ -37,9 +37,11 @@ use git_settings::GitSettings;
 use known::Known;
 use objects::{Kind, Objects};
 
-use crate::git::{AUTHOR, EMAIL, Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of};
 use crate::sys::{clock, files};
-use crate::tree::Tree;
+use crate::work_tree::fingerprint::Tree;
+use crate::work_tree::git::{
+    AUTHOR, EMAIL, Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of,
+};
 
 /// What the name of our index begins with.
 const INDEX: &str = "checkpoint-index";

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use super::*;
-use crate::git;
+use crate::work_tree::git;
 
 pub(super) struct Scene {
     dir: tempfile::TempDir,
