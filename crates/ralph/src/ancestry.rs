@@ -14,12 +14,12 @@ use ralph_core::state::{State, Status};
 
 use crate::driver::driven;
 use crate::gates::GatesLock;
-use crate::home::{Home, RepoHome};
-use crate::repo::Repo;
+use crate::store::home::{Home, RepoHome};
+use crate::store::repo::Repo;
+use crate::store::{ledger, sessions};
 use crate::sys::files::Lock;
 use crate::sys::proc::{self, Ancestor, Liveness};
 use crate::sys::{clock, env};
-use crate::{ledger, sessions};
 
 /// A process above us that works for an agent, or in whose sandbox we may be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,11 +26,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::definition::SettingsError;
 use crate::driver::driven;
 use crate::engine::{self, EngineError};
-use crate::home::Home;
-use crate::ledger::LedgerError;
+use crate::store::effective_gates::SettingsError;
+use crate::store::home::Home;
+use crate::store::ledger::LedgerError;
 use crate::sys::proc;
 use crate::{exit, ui};
 

@@ -51,20 +51,21 @@ use ralph_core::state::{LastJudgement, State, Status};
 use ralph_core::stream::{Denial, StreamSummary};
 use ralph_core::verdict::{Reason, Verdict};
 
-use crate::definition::{Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{Findable, Watch};
-use crate::home::{Home, RepoHome};
-use crate::ledger::{LedgerError, Loop};
-use crate::repo::Repo;
+use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::home::{Home, RepoHome};
+use crate::store::ledger::{LedgerError, Loop};
+use crate::store::repo::Repo;
+use crate::store::trust::{Beginning, Trust};
+use crate::store::{ledger, rewritten_files};
 use crate::sys::proc::Stop;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env, files, proc};
-use crate::trust::{Beginning, Trust};
+use crate::task_list;
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::Head;
-use crate::{ledger, rewritten_files, task_list};
 
 use agent::{Call, Ran};
 use keeper::Keeper;

@@ -22,19 +22,20 @@ use ralph_core::preset::{Check, Preset};
 use ralph_core::state::{State, Status};
 use ralph_core::verdict::Trouble;
 
-use crate::definition::{InForce, Settings};
 use crate::gates::environment::GateEnvironment;
 use crate::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
-use crate::home::RepoHome;
-use crate::ledger::{self, Ledger, LedgerError, Loop};
-use crate::loop_file::OnDisk;
-use crate::repo::Repo;
-use crate::state_file::Export;
+use crate::store::effective_gates::{InForce, Settings};
+use crate::store::exports::loop_file::OnDisk;
+use crate::store::exports::state_file::Export;
+use crate::store::home::RepoHome;
+use crate::store::ledger::{self, Ledger, LedgerError, Loop};
+use crate::store::repo::Repo;
+use crate::store::rewritten_files;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
 use crate::sys::{clock, proc};
 use crate::work_tree::fingerprint::{GitUse, IgnoreRules, Tree, TreeMemory, TreeReader};
-use crate::{hygiene, receipts, reports, rewritten_files};
+use crate::{hygiene, receipts, reports};
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {

@@ -24,8 +24,8 @@ use ralph_core::id::{Digest, TreeHash};
 use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 
-use crate::home::RepoHome;
 use crate::receipts;
+use crate::store::home::RepoHome;
 use crate::sys::clock;
 use crate::sys::proc::Stop;
 use crate::work_tree::fingerprint::{IgnoreRules, Tree, TreeReader};

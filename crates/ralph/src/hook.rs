@@ -33,10 +33,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::driver::driven;
 use crate::engine::{self, Asked};
 use crate::gates::Watch;
-use crate::home::Home;
+use crate::install;
+use crate::store::home::Home;
+use crate::store::{notices, sessions};
 use crate::sys::{clock, env};
 use crate::work_tree::fingerprint::Tree;
-use crate::{install, session_notices, sessions};
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -158,10 +159,8 @@ enum Often {
 fn tell_later(call: &HookCall, line: &str, often: Often) {
     let (Some(session), Ok(home)) = (&call.session, Home::find()) else { return };
     let _lost_with_a_full_disk = match often {
-        Often::OnceASession => session_notices::leave_once(&home, session, line),
-        Often::EveryTime => {
-            session_notices::leave(&home, session, &Notice { person: line.to_owned(), agent: None })
-        }
+        Often::OnceASession => notices::leave_once(&home, session, line),
+        Often::EveryTime => notices::leave(&home, session, &Notice { person: line.to_owned(), agent: None }),
     };
 }
 
@@ -177,8 +176,7 @@ struct WriteAhead<'a> {
 
 impl Watch for WriteAhead<'_> {
     fn tree(&mut self, _tree: &Arc<Tree>) {
-        self.written =
-            session_notices::gates_begin(self.home, self.session, self.agent, &self.ledger).is_ok();
+        self.written = notices::gates_begin(self.home, self.session, self.agent, &self.ledger).is_ok();
     }
 }
 
@@ -297,7 +295,7 @@ impl Door<'_> {
         if matches!(reply, HookReply::Deny { .. }) {
             return reply;
         }
-        match (reply, session_notices::deliver(self.home, self.session, self.call, to_agent)) {
+        match (reply, notices::deliver(self.home, self.session, self.call, to_agent)) {
             (HookReply::Silent, waiting) => waiting,
             (HookReply::Answer { person }, HookReply::Tell { person: Some(waiting), .. }) => {
                 HookReply::Answer { person: format!("{waiting}\n{person}") }

@@ -11,7 +11,7 @@ use ralph_core::gate::Gate;
 use ralph_core::id::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::home::RepoHome;
+use crate::store::home::RepoHome;
 use crate::sys::files;
 
 pub(crate) mod claude;

@@ -5,8 +5,8 @@ use ralph_core::lang::{Lang, fill};
 use ralph_core::state::State;
 use ralph_core::telling::Telling;
 
-use crate::loop_file::OnDisk;
 use crate::loops::SessionLoop;
+use crate::store::exports::loop_file::OnDisk;
 use crate::sys::env;
 
 /// The language of whoever reads: `RALPH_LANG`, then the system's.

@@ -4,35 +4,25 @@
 
 mod ancestry;
 mod cli;
-mod definition;
 mod driver;
 mod engine;
 mod exit;
 mod gates;
-mod home;
 mod hook;
 mod hygiene;
 mod install;
 mod language;
 mod language_servers;
-mod ledger;
-mod loop_file;
 mod loops;
 mod openspec;
 mod receipts;
-mod repo;
 mod reports;
-mod rewritten_files;
-mod session_notices;
-mod sessions;
 mod start;
-mod state_file;
+mod store;
 mod sys;
 mod task_list;
 mod team_tasks;
-mod trust;
 mod ui;
-mod user_config;
 mod work_tree;
 
 use std::ffi::OsString;

@@ -11,16 +11,17 @@ use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Su
 use ralph_core::life::{Carrier, Happening, happen};
 use ralph_core::state::{State, Status};
 
-use crate::definition::Settings;
-use crate::home::{Home, RepoHome};
-use crate::ledger::{self, Loop};
-use crate::loop_file::{self, OnDisk, Seen};
-use crate::repo::Repo;
-use crate::sessions::{self, Binding};
+use crate::store::effective_gates::Settings;
+use crate::store::exports::loop_file::{self, OnDisk, Seen};
+use crate::store::home::{Home, RepoHome};
+use crate::store::ledger::{self, Loop};
+use crate::store::notices;
+use crate::store::repo::Repo;
+use crate::store::sessions::{self, Binding};
 use crate::sys::clock;
 use crate::sys::files::{self, Lock};
 use crate::sys::proc::{self, Liveness};
-use crate::{ancestry, language, reports, session_notices, start};
+use crate::{ancestry, language, reports, start};
 
 /// One session loop.
 #[derive(Clone, Debug)]
@@ -171,7 +172,7 @@ impl SessionLoop {
         let cancelled = self.happen(home, &Happening::Cancel(CancelCause::FileDeleted))?;
         if let (true, Some(session)) = (cancelled, &self.state.session) {
             let person = self.with_lost_report(person);
-            session_notices::leave(home, session, &Notice { person, agent: None })?;
+            notices::leave(home, session, &Notice { person, agent: None })?;
         }
         Ok(None)
     }

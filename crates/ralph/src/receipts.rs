@@ -11,9 +11,10 @@ use ralph_core::id::{Digest, LoopId, TreeHash};
 use ralph_core::ledger::event::Event;
 use serde::{Deserialize, Serialize};
 
-use crate::home::RepoHome;
+use crate::engine;
+use crate::store::home::RepoHome;
+use crate::store::ledger;
 use crate::sys::files;
-use crate::{engine, ledger};
 
 #[derive(Serialize, Deserialize)]
 struct Pointer {

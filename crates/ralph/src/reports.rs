@@ -18,13 +18,13 @@ use ralph_core::loop_report::LoopReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::definition::{Found, Settings};
-use crate::home::{Home, RepoHome};
-use crate::ledger;
-use crate::repo::Repo;
+use crate::store::effective_gates::{Found, Settings};
+use crate::store::home::{Home, RepoHome};
+use crate::store::ledger;
+use crate::store::repo::Repo;
+use crate::store::trust::{Acceptances, Trust};
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, env};
-use crate::trust::{Acceptances, Trust};
 use crate::work_tree::checkpoint;
 use crate::work_tree::fingerprint::OwnFile;
 use crate::work_tree::git::Git;

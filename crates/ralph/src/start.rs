@@ -15,13 +15,14 @@ use ralph_core::preset::{self, Preset};
 use ralph_core::start_request::{ListWanted, StartRequest};
 use ralph_core::state::Status;
 
-use crate::definition::{Found, InForce, Settings};
 use crate::driver::driven;
-use crate::home::Home;
 use crate::loops::SessionLoop;
-use crate::repo::Repo;
+use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::home::Home;
+use crate::store::repo::Repo;
+use crate::store::rewritten_files;
 use crate::sys::{clock, files};
-use crate::{ancestry, openspec, rewritten_files};
+use crate::{ancestry, openspec};
 
 /// What a start came to.
 pub(crate) enum Begun {

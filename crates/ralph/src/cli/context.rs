@@ -6,14 +6,14 @@ use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
 use crate::ancestry::AgentAbove;
-use crate::definition::{Found, InForce, Settings};
 use crate::driver::driven::DrivenLoop;
 use crate::exit;
-use crate::home::{Home, RepoHome};
 use crate::loops::SessionLoop;
-use crate::repo::Repo;
+use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::home::{Home, RepoHome};
+use crate::store::repo::Repo;
+use crate::store::trust::{Acceptances, AcceptedBy, Beginning, Trust};
 use crate::sys::{env, files};
-use crate::trust::{Acceptances, AcceptedBy, Beginning, Trust};
 use crate::work_tree::fingerprint::TreeReader;
 
 pub(super) struct Place {

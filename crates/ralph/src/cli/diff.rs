@@ -7,9 +7,10 @@ use ralph_core::id::LoopId;
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::store::ledger;
 use crate::work_tree::checkpoint::{self, LOOPS_KEPT};
 use crate::work_tree::git::Git;
-use crate::{exit, ledger, ui};
+use crate::{exit, ui};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph diff               what the last iteration changed\n  \

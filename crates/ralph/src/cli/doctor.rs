@@ -14,16 +14,17 @@ use serde_json::{Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::definition::{Found, InForce};
 use crate::driver::driven::DrivenLoop;
 use crate::driver::lines::pause_cause;
+use crate::exit;
 use crate::install::Timeouts;
 use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
-use crate::loop_file::OnDisk;
 use crate::loops::SessionLoop;
+use crate::store::effective_gates::{Found, InForce};
+use crate::store::exports::loop_file::OnDisk;
+use crate::store::ledger;
 use crate::sys::{clock, env};
 use crate::ui::{self, BAD, FAINT, GOOD, paint};
-use crate::{exit, ledger};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
 const RECORDED_STOP: &str = include_str!("../../../ralph-core/fixtures/claude/subagent_stop.first.json");

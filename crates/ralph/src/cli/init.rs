@@ -15,12 +15,12 @@ use ralph_core::layout::Layout;
 
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
-use crate::definition::{self, InForce};
 use crate::engine::Asked;
 use crate::exit;
 use crate::install::{Installed, Timeouts, Undone, claude};
+use crate::store::effective_gates::{self, InForce};
+use crate::store::trust::Trust;
 use crate::sys::{clock, env};
-use crate::trust::Trust;
 use crate::ui::live::Live;
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};
 
@@ -457,7 +457,7 @@ impl Settings {
 }
 
 fn read_config(place: &Place, layout: Layout, text: &[u8]) -> Result<Config, Failure> {
-    definition::parse(layout, text, &place.settings.defaults()).map_err(|broken| {
+    effective_gates::parse(layout, text, &place.settings.defaults()).map_err(|broken| {
         ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
         Failure::new(exit::USAGE, format!("{} cannot be read; nothing was written", broken.path))
     })

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::Done;
 use super::context::Place;
 use crate::driver::lines;
-use crate::ledger;
+use crate::store::ledger;
 use crate::sys::clock;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 

@@ -8,8 +8,9 @@ use ralph_core::life::{Happening, happen};
 use super::Done;
 use super::context::Place;
 use crate::hook::guard_id;
-use crate::ledger::Loop;
-use crate::{language, sessions, ui};
+use crate::store::ledger::Loop;
+use crate::store::sessions;
+use crate::{language, ui};
 
 #[derive(clap::Args)]
 #[command(

@@ -10,9 +10,9 @@ use ralph_core::state::Status;
 use super::context::Place;
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
-use crate::ledger::{self, Loop};
 use crate::loops::SessionLoop;
-use crate::state_file::Export;
+use crate::store::exports::state_file::Export;
+use crate::store::ledger::{self, Loop};
 use crate::sys::clock;
 use crate::{exit, ui};
 

@@ -11,9 +11,10 @@ use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
-use crate::ledger::Loop;
+use crate::store::ledger::Loop;
+use crate::store::sessions;
 use crate::sys::env;
-use crate::{ancestry, exit, language, sessions, task_list, ui};
+use crate::{ancestry, exit, language, task_list, ui};
 
 #[derive(clap::Args)]
 #[command(

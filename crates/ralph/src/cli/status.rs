@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::Done;
 use super::context::Place;
-use crate::definition::{Found, InForce};
 use crate::driver::driven::DrivenLoop;
-use crate::ledger::{self, Whole};
+use crate::store::effective_gates::{Found, InForce};
+use crate::store::ledger::{self, Whole};
 use crate::sys::clock;
 use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::{language, task_list};

@@ -15,10 +15,10 @@ use serde_json::{Map, Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::definition::{self, Found};
 use crate::exit;
+use crate::store::effective_gates::{self, Found};
+use crate::store::trust::{Acceptance, AcceptedBy, Trust};
 use crate::sys::{clock, env};
-use crate::trust::{Acceptance, AcceptedBy, Trust};
 use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 
 #[derive(clap::Args)]
@@ -140,7 +140,7 @@ impl Offered {
                     .hint("write one with a `verify:` list first"));
             }
         };
-        let config = definition::parse(layout, &text, &place.settings.defaults()).map_err(|broken| {
+        let config = effective_gates::parse(layout, &text, &place.settings.defaults()).map_err(|broken| {
             ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
             Failure::new(exit::USAGE, format!("{} cannot be read; nothing was accepted", broken.path))
         })?;

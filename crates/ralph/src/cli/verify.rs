@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::definition::{Found, InForce};
 use crate::engine::{self, Asked, Case, EngineError};
-use crate::repo::Repo;
+use crate::store::effective_gates::{Found, InForce};
+use crate::store::repo::Repo;
 use crate::ui::live::Live;
 use crate::ui::{self, BAD, FAINT, GOOD, paint, snippet, table};
 use crate::{ancestry, exit};
@@ -106,7 +106,7 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
         Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
         Found::Untrusted(_) | Found::Revoked if !asks_nobody && ui::somebody_is_there() => {
             super::trust::show_and_ask(place)?;
-            place.trust = crate::trust::Trust::load(&place.home)?;
+            place.trust = crate::store::trust::Trust::load(&place.home)?;
             match place.found()? {
                 Found::InForce(in_force) => Ok(in_force),
                 _ => Err(refused("the gates of this repo were not accepted")),

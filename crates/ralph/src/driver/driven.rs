@@ -8,9 +8,9 @@ use ralph_core::life::{Happening, happen};
 use ralph_core::state::{State, Status};
 
 use super::lease;
-use crate::home::{Home, RepoHome};
-use crate::ledger::{self, Loop};
-use crate::repo::Repo;
+use crate::store::home::{Home, RepoHome};
+use crate::store::ledger::{self, Loop};
+use crate::store::repo::Repo;
 use crate::sys::{env, proc};
 
 /// A loop of the driver that is not over.

@@ -13,7 +13,7 @@ use super::news::{Follow, News};
 use super::outbox::{Outbox, Weight};
 use super::plan::Plan;
 use super::view::View;
-use crate::home::Home;
+use crate::store::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env};
 use crate::ui;

@@ -20,8 +20,8 @@ use ralph_core::id::LoopId;
 use ralph_core::ledger::event::Event;
 
 use super::news::{Follow, News};
-use crate::ledger::Loop;
-use crate::repo::Repo;
+use crate::store::ledger::Loop;
+use crate::store::repo::Repo;
 use crate::sys::proc::Stop;
 use crate::work_tree::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
 use crate::work_tree::fingerprint::Tree;

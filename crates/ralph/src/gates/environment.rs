@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use ralph_core::id::Digest;
 use ralph_core::secrets::Secrets;
 
-use crate::repo::Repo;
+use crate::store::repo::Repo;
 use crate::sys::env;
 
 /// Taken out by name: they make a tool skip, preload or wrap what it should do.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_core::ledger::event::ProcessIdentity;
 
-use crate::home::RepoHome;
+use crate::store::home::RepoHome;
 use crate::sys::files::{self, Lock};
 use crate::sys::proc;
 

@@ -9,10 +9,10 @@ use ralph_core::role_briefing;
 use ralph_core::wire::HookReply;
 
 use super::{Door, LetThrough};
-use crate::definition::{Found, Settings};
 use crate::loops::SessionLoop;
-use crate::repo::Repo;
-use crate::trust::{Beginning, Trust};
+use crate::store::effective_gates::{Found, Settings};
+use crate::store::repo::Repo;
+use crate::store::trust::{Beginning, Trust};
 
 /// What the names of our own agents begin with.
 const ROLE: &str = "ralph-";
@@ -82,7 +82,7 @@ impl Door<'_> {
         found.happen(self.home, happening)?;
         if was_running && !found.state.is_running() {
             let notice = self.paused_banner(&found);
-            crate::session_notices::leave(
+            crate::store::notices::leave(
                 self.home,
                 self.session,
                 &ralph_core::feedback::Notice { person: notice, agent: None },

@@ -18,16 +18,17 @@ use ralph_core::wire::HookReply;
 
 use super::stop::{judged_before, tell};
 use super::{Door, LetThrough};
-use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Case, Outcome};
-use crate::home::RepoHome;
-use crate::ledger::{self, Loop};
-use crate::repo::{ConfigFile, Repo};
-use crate::sessions::{self, Watched};
+use crate::store::effective_gates::{self, Found, InForce, Settings};
+use crate::store::home::RepoHome;
+use crate::store::ledger::{self, Loop};
+use crate::store::repo::{ConfigFile, Repo};
+use crate::store::sessions::{self, Watched};
+use crate::store::trust::{Beginning, Trust};
+use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
-use crate::trust::{Beginning, Trust};
 use crate::work_tree::fingerprint::TreeMemory;
-use crate::{ancestry, language, rewritten_files, session_notices};
+use crate::{ancestry, language};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [
@@ -261,8 +262,12 @@ impl Door<'_> {
         let Some(folder) = self.folder() else { return Ok(HookReply::Silent) };
         let asks = |file: &ConfigFile| {
             file.text.windows(7).any(|window| window == b"session")
-                && definition::parse(file.layout, &file.text, &Settings::load_or_trouble(None).defaults())
-                    .is_ok_and(|config| config.enabled && config.guard.holds_session())
+                && effective_gates::parse(
+                    file.layout,
+                    &file.text,
+                    &Settings::load_or_trouble(None).defaults(),
+                )
+                .is_ok_and(|config| config.enabled && config.guard.holds_session())
         };
         let trust = Trust::load(self.home)?;
         let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(HookReply::Silent) };
@@ -287,7 +292,7 @@ impl Door<'_> {
 
     /// Tells the user something that is said once in a session.
     pub(super) fn tell_once(&self, line: String) -> Result<HookReply, LetThrough> {
-        let first = session_notices::say_once(self.home, self.session, &line)?;
+        let first = notices::say_once(self.home, self.session, &line)?;
         Ok(if first { tell(line) } else { HookReply::Silent })
     }
 
@@ -462,7 +467,7 @@ impl GuardedStop<'_> {
     }
 
     fn is_first_time(&self, line: &str) -> Result<bool, LetThrough> {
-        Ok(session_notices::say_once(self.door.home, self.door.session, line)?)
+        Ok(notices::say_once(self.door.home, self.door.session, line)?)
     }
 
     /// What was judged now is what the next stop starts from.

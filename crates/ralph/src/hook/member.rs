@@ -20,14 +20,15 @@ use ralph_core::verdict::{Reason, Verdict};
 use ralph_core::wire::{HookCall, HookEvent, HookReply};
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
-use crate::definition::{self, Found, InForce, Settings};
 use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
-use crate::home::{Home, RepoHome};
-use crate::repo::{Repo, Task};
+use crate::store::effective_gates::{self, Found, InForce, Settings};
+use crate::store::home::{Home, RepoHome};
+use crate::store::repo::{Repo, Task};
+use crate::store::trust::{Acceptances, Beginning, Trust};
+use crate::store::{ledger, notices, sessions};
 use crate::sys::{clock, env};
-use crate::trust::{Acceptances, Beginning, Trust};
+use crate::team_tasks;
 use crate::work_tree::fingerprint::TreeMemory;
-use crate::{ledger, session_notices, sessions, team_tasks};
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
     let Some(who) = Who::of(call) else { return Ok(HookReply::Silent) };
@@ -154,7 +155,7 @@ impl MemberStop<'_> {
         match found {
             Found::Nothing => Ok(HookReply::Silent),
             Found::Untrusted(file) => {
-                let guard = definition::parse(file.layout, &file.text, &settings.defaults())
+                let guard = effective_gates::parse(file.layout, &file.text, &settings.defaults())
                     .map_or_else(|_| Guard::default(), |config| config.guard);
                 Ok(if self.who.is_held_by(&guard) { self.untrusted(file.path) } else { HookReply::Silent })
             }
@@ -257,7 +258,7 @@ impl MemberStop<'_> {
             WriteAhead { home: self.home, session, agent: self.who.name(), ledger, written: false };
         let judged = case.judge(&self.asked(deadline), &mut write_ahead);
         if write_ahead.written {
-            session_notices::gates_end(self.home, session)?;
+            notices::gates_end(self.home, session)?;
         }
         self.reply(judged)
     }
@@ -330,7 +331,7 @@ impl MemberStop<'_> {
             // The client's time-out, or the person pressed Esc: nobody listens any more, and the stop went through.
             Err(EngineError::Interrupted(signal)) => {
                 if let Some(session) = &self.call.session {
-                    session_notices::leave(
+                    notices::leave(
                         self.home,
                         session,
                         &feedback::cut_off(self.who.name(), &format!("signal {signal}")),
@@ -351,7 +352,7 @@ impl MemberStop<'_> {
                 if let (Some(notice), Some(session)) =
                     (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
                 {
-                    session_notices::leave(self.home, session, &notice)?;
+                    notices::leave(self.home, session, &notice)?;
                 }
                 Ok(HookReply::Tell {
                     person: feedback::headline(&outcome.facts, &outcome.decision),

@@ -11,12 +11,12 @@ use ralph_core::wire::HookReply;
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
 use crate::ancestry;
-use crate::definition::{Found, InForce, Settings};
 use crate::language;
 use crate::loops::SessionLoop;
-use crate::repo::Repo;
 use crate::start::{self, Begun, Refused, Start};
-use crate::trust::{Beginning, Trust};
+use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::repo::Repo;
+use crate::store::trust::{Beginning, Trust};
 
 impl Door<'_> {
     pub(super) fn person_says(&self, prompt: &str) -> Result<HookReply, LetThrough> {

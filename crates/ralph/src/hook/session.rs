@@ -9,10 +9,10 @@ use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
 use crate::loops::{self, SessionLoop};
-use crate::repo::Repo;
-use crate::sessions::{self, SessionBeginning};
+use crate::store::repo::Repo;
+use crate::store::sessions::{self, SessionBeginning};
+use crate::store::trust::{Beginning, Trust};
 use crate::sys::clock;
-use crate::trust::{Beginning, Trust};
 use crate::work_tree::git::head::Head;
 use crate::{ancestry, language};
 

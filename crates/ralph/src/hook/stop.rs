@@ -22,17 +22,18 @@ use ralph_core::wire::HookReply;
 
 use super::person::on_lines_of_its_own;
 use super::{Door, LetThrough, WriteAhead};
-use crate::definition::{Found, InForce, Settings};
 use crate::engine::{Case, EngineError, Outcome};
-use crate::home::Home;
 use crate::install::claude::DEFAULT_BLOCK_CAP;
-use crate::loop_file::{self, OnDisk};
 use crate::loops::SessionLoop;
-use crate::repo::Repo;
-use crate::sessions::{self, EndedAtStop};
+use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::exports::loop_file::{self, OnDisk};
+use crate::store::home::Home;
+use crate::store::notices;
+use crate::store::repo::Repo;
+use crate::store::sessions::{self, EndedAtStop};
+use crate::store::trust::{Beginning, Trust};
 use crate::sys::{env, files};
-use crate::trust::{Beginning, Trust};
-use crate::{language, openspec, session_notices, task_list};
+use crate::{language, openspec, task_list};
 
 impl Door<'_> {
     pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {
@@ -72,7 +73,7 @@ impl Door<'_> {
         let Status::Ended { verdict } = found.state.status else { return Ok(None) };
         let words = language::of_loop(&found.state).words();
         let line = fill(words.ended_outside_a_stop, &[("loop", &found.id), ("verdict", &verdict)]);
-        let first = session_notices::say_once(self.home, self.session, &line)?;
+        let first = notices::say_once(self.home, self.session, &line)?;
         Ok(first.then(|| format!("ralph: {line}")))
     }
 
@@ -324,7 +325,7 @@ impl Door<'_> {
         };
         let judged = case.judge(&super::asked(self.call, self.deadline), &mut ahead);
         if ahead.written {
-            session_notices::gates_end(self.home, self.session)?;
+            notices::gates_end(self.home, self.session)?;
         }
         match judged {
             Ok(outcome) => Ok(Some(outcome)),
@@ -332,7 +333,7 @@ impl Door<'_> {
             // The client's time-out, or the person pressed Esc: the stop went through.
             Err(EngineError::Interrupted(signal)) => {
                 let notice = feedback::cut_off(case.subject.name(), &format!("signal {signal}"));
-                session_notices::leave(self.home, self.session, &notice)?;
+                notices::leave(self.home, self.session, &notice)?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),

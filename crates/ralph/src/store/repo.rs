@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use ralph_core::id::Digest;
 use ralph_core::layout::{self, Layout, NoTask};
 
+use crate::store::trust::Trust;
 use crate::sys::files;
-use crate::trust::Trust;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repo {

@@ -21,7 +21,7 @@ use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
 use ralph_core::state::State;
 use ralph_core::verdict::Verdict;
 
-use crate::home::RepoHome;
+use crate::store::home::RepoHome;
 use crate::sys::clock;
 use crate::sys::files::{self, Lock};
 
@@ -462,7 +462,7 @@ mod tests {
     use ralph_core::verdict::Reason;
 
     use super::*;
-    use crate::home::Home;
+    use crate::store::home::Home;
 
     struct Scene {
         _dir: tempfile::TempDir,

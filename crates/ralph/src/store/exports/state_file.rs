@@ -12,7 +12,7 @@ use ralph_core::state::State;
 use ralph_core::state_file::Exported;
 use serde::{Deserialize, Serialize};
 
-use crate::home::RepoHome;
+use crate::store::home::RepoHome;
 use crate::sys::{clock, files};
 use crate::work_tree::fingerprint::OwnFile;
 

@@ -12,7 +12,7 @@ use ralph_core::state::State;
 use ralph_core::telling;
 use serde::{Deserialize, Serialize};
 
-use crate::home::RepoHome;
+use crate::store::home::RepoHome;
 use crate::sys::files;
 use crate::work_tree::fingerprint::OwnFile;
 

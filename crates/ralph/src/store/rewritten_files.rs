@@ -6,7 +6,7 @@ use std::io;
 
 use jiff::Timestamp;
 
-use crate::home::RepoHome;
+use crate::store::home::RepoHome;
 use crate::sys::files;
 
 /// A project with more of them has another problem.

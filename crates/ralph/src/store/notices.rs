@@ -12,8 +12,8 @@ use ralph_core::verdict::Verdict;
 use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 
-use crate::home::Home;
-use crate::ledger;
+use crate::store::home::Home;
+use crate::store::ledger;
 use crate::sys::{files, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use ralph_core::budget::Budget;
 use ralph_core::config::Reports;
 use ralph_core::config::user::UserFile;
 
-use crate::definition::SettingsError;
+use crate::store::effective_gates::SettingsError;
 use crate::sys::{env, files};
 
 #[derive(Debug, Default)]

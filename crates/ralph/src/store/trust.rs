@@ -15,8 +15,8 @@ use ralph_core::layout::Layout;
 use ralph_core::state::State;
 use serde::{Deserialize, Serialize};
 
-use crate::home::Home;
-use crate::repo::Repo;
+use crate::store::home::Home;
+use crate::store::repo::Repo;
 use crate::sys::files::{self, Lock};
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use ralph_core::verdict::Verdict;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::home::Home;
+use crate::store::home::Home;
 use crate::sys::files;
 
 /// The loop that a session carries.

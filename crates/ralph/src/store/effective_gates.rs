@@ -14,11 +14,11 @@ use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 use ralph_core::{duration, preset};
 
-use crate::home::Home;
-use crate::repo::{ConfigFile, Repo};
+use crate::store::home::Home;
+use crate::store::repo::{ConfigFile, Repo};
+use crate::store::trust::{Acceptance, Acceptances, Beginning, Trust};
+use crate::store::user_config::UserConfig;
 use crate::sys::{env, files};
-use crate::trust::{Acceptance, Acceptances, Beginning, Trust};
-use crate::user_config::UserConfig;
 
 /// What holds in a repo.
 #[derive(Debug)]

@@ -1,0 +1,12 @@
+//! What is remembered under `~/.ralph`, and what is left in a repo for others to read.
+
+pub(crate) mod effective_gates;
+pub(crate) mod exports;
+pub(crate) mod home;
+pub(crate) mod ledger;
+pub(crate) mod notices;
+pub(crate) mod repo;
+pub(crate) mod rewritten_files;
+pub(crate) mod sessions;
+pub(crate) mod trust;
+pub(crate) mod user_config;
