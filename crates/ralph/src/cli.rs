@@ -28,11 +28,11 @@ use clap::{Parser, Subcommand};
 
 use crate::driver::driven;
 use crate::engine::{self, EngineError};
+use crate::show::{exit, terminal};
 use crate::store::effective_gates::SettingsError;
 use crate::store::home::Home;
 use crate::store::ledger::LedgerError;
 use crate::sys::proc;
-use crate::{exit, ui};
 
 /// Holds a coding agent until its work is shown to be done.
 ///
@@ -170,7 +170,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn wrong_hook(arguments: &HookArguments) -> ExitCode {
     let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
     let wrong_time = times.filter_map(|text| ralph_core::duration::parse(text).err()).next();
-    ui::error(
+    terminal::error(
         wrong_time.unwrap_or_else(|| format!("there is no client `{}`; there is: claude", arguments.client)),
     );
     ExitCode::from(exit::NOT_VERIFIED)
@@ -204,9 +204,9 @@ impl Failure {
     }
 
     fn show(self) -> ExitCode {
-        ui::error(&self.what);
+        terminal::error(&self.what);
         if let Some(hint) = &self.hint {
-            ui::hint(hint);
+            terminal::hint(hint);
         }
         ExitCode::from(self.code)
     }

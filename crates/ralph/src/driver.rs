@@ -15,18 +15,9 @@
 
 mod agent;
 pub(crate) mod driven;
-pub(crate) mod follow;
-mod json;
 pub(crate) mod keeper;
 pub(crate) mod lease;
-pub(crate) mod lines;
-mod log;
-pub(crate) mod news;
-mod outbox;
 pub(crate) mod plan;
-#[cfg(test)]
-mod sample;
-mod view;
 
 use std::ffi::OsString;
 use std::io;
@@ -67,9 +58,9 @@ use crate::task_list;
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::Head;
 
+use crate::show::progress::news::{self, Follow, News};
 use agent::{Call, Ran};
 use keeper::Keeper;
-use news::{Follow, News};
 use plan::Plan;
 
 /// Everything that one drive needs.

@@ -6,23 +6,21 @@ mod ancestry;
 mod cli;
 mod driver;
 mod engine;
-mod exit;
 mod gates;
 mod hook;
 mod hygiene;
 mod install;
-mod language;
 mod language_servers;
 mod loops;
 mod openspec;
 mod receipts;
 mod reports;
+mod show;
 mod start;
 mod store;
 mod sys;
 mod task_list;
 mod team_tasks;
-mod ui;
 mod work_tree;
 
 use std::ffi::OsString;
@@ -30,7 +28,7 @@ use std::process::ExitCode;
 
 /// The program: the hook of a client, or a command.
 pub fn run() -> ExitCode {
-    ui::crash::explain_panics();
+    show::terminal::crash::explain_panics();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match hook::Options::from_arguments(&arguments) {
         Some(options) => {

@@ -11,6 +11,7 @@ use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Su
 use ralph_core::life::{Carrier, Happening, happen};
 use ralph_core::state::{State, Status};
 
+use crate::show::language;
 use crate::store::effective_gates::Settings;
 use crate::store::exports::loop_file::{self, OnDisk, Seen};
 use crate::store::home::{Home, RepoHome};
@@ -21,7 +22,7 @@ use crate::store::sessions::{self, Binding};
 use crate::sys::clock;
 use crate::sys::files::{self, Lock};
 use crate::sys::proc::{self, Liveness};
-use crate::{ancestry, language, reports, start};
+use crate::{ancestry, reports, start};
 
 /// One session loop.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use ralph_core::life::Happening;
 
 use super::Done;
 use super::context::Place;
-use crate::{language, ui};
+use crate::show::{language, terminal};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph cancel             every loop of this repo that is not over\n  \
@@ -27,17 +27,21 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         let line = language::telling(&found.state, None).cancelled();
         if found.happen(&place.home, &Happening::Cancel(CancelCause::Command))? {
             cancelled += 1;
-            ui::say(found.with_report(format!("{}: {line}", found.id)));
+            terminal::say(found.with_report(format!("{}: {line}", found.id)));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
         if found.happen(&place.repo_home, &Happening::Cancel(CancelCause::Command))? {
             cancelled += 1;
-            ui::say(format_args!("{}: {}", found.id, language::telling(&found.state, None).cancelled()));
+            terminal::say(format_args!(
+                "{}: {}",
+                found.id,
+                language::telling(&found.state, None).cancelled()
+            ));
         }
     }
     if cancelled == 0 {
-        ui::say(language::of_person().words().no_active_loop);
+        terminal::say(language::of_person().words().no_active_loop);
     }
     Ok(ExitCode::SUCCESS)
 }

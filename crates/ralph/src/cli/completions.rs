@@ -4,7 +4,7 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use super::Done;
-use crate::ui;
+use crate::show::terminal;
 
 #[derive(clap::Args)]
 #[command(
@@ -17,5 +17,5 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut super::Arguments::command(), "ralph", &mut text);
-    Ok(ui::print_whole(&text))
+    Ok(terminal::print_whole(&text))
 }

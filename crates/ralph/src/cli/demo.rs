@@ -9,9 +9,9 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use serde_json::{Value, json};
 
 use super::{Done, Failure};
-use crate::exit;
+use crate::show::exit;
+use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::sys::env;
-use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 
 const CONFIG: &str =
     "# ralph.yaml: what must pass before the sub-agent `check` may stop\nverify:\n  - sh tests.sh\n";
@@ -105,7 +105,7 @@ impl Stage<'_> {
         if !said.contains("Verification passed") {
             return Err(broken(&answer));
         }
-        ui::say(format_args!("  {} {said}", paint(GOOD, "let go:")));
+        terminal::say(format_args!("  {} {said}", paint(GOOD, "let go:")));
         tell("It said less this time. It did not have to be believed.");
         Ok(())
     }
@@ -195,29 +195,33 @@ fn context(answer: &Value) -> &str {
 }
 
 fn title(text: &str) {
-    ui::say(format_args!("\n{}", paint(STRONG, text)));
+    terminal::say(format_args!("\n{}", paint(STRONG, text)));
 }
 
 fn tell(text: &str) {
-    ui::say(format_args!("  {text}"));
+    terminal::say(format_args!("  {text}"));
 }
 
 fn agent(words: &str) {
-    ui::say(format_args!("  {} {words}", paint(ODD, "agent:")));
+    terminal::say(format_args!("  {} {words}", paint(ODD, "agent:")));
 }
 
 fn typed(words: &str) {
-    ui::say(format_args!("  {}", paint(FAINT, format!("$ {words}"))));
+    terminal::say(format_args!("  {}", paint(FAINT, format!("$ {words}"))));
 }
 
 fn quote(text: &str) {
     for line in text.lines() {
-        ui::say(format_args!("  {} {line}", paint(FAINT, "|")));
+        terminal::say(format_args!("  {} {line}", paint(FAINT, "|")));
     }
 }
 
 fn show_held(answer: &Value) {
-    ui::say(format_args!("  {} {}", paint(BAD, "held:"), answer["reason"].as_str().unwrap_or_default()));
+    terminal::say(format_args!(
+        "  {} {}",
+        paint(BAD, "held:"),
+        answer["reason"].as_str().unwrap_or_default()
+    ));
     quote(context(answer));
 }
 

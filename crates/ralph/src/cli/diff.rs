@@ -7,10 +7,10 @@ use ralph_core::id::LoopId;
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::show::{exit, terminal};
 use crate::store::ledger;
 use crate::work_tree::checkpoint::{self, LOOPS_KEPT};
 use crate::work_tree::git::Git;
-use crate::{exit, ui};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph diff               what the last iteration changed\n  \
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         .map_err(|error| Failure::new(exit::USAGE, format!("the checkpoints cannot be listed: {error}")))?;
     let span = span(&kept, wanted).map_err(|lack| lack.of(&place, &id, &kept))?;
     if let Some(remark) = span.remark() {
-        ui::remark(remark);
+        terminal::remark(remark);
     }
     let mut diff = git.diff_for_the_user();
     diff.args(arguments.stat.then_some("--stat")).args([span.from.1, span.to.1, "--"]);

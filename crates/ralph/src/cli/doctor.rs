@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 use super::context::Place;
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
-use crate::driver::lines::pause_cause;
-use crate::exit;
 use crate::install::Timeouts;
 use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
 use crate::loops::SessionLoop;
+use crate::show::exit;
+use crate::show::progress::lines::pause_cause;
+use crate::show::terminal::{self, BAD, FAINT, GOOD, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::OnDisk;
 use crate::store::ledger;
 use crate::sys::{clock, env};
-use crate::ui::{self, BAD, FAINT, GOOD, paint};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
 const RECORDED_STOP: &str = include_str!("../../../ralph-core/fixtures/claude/subagent_stop.first.json");
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let loops = recent_loops(&place)?;
     examination.loops(&place, &loops)?;
     if arguments.json {
-        ui::json(&examination.json(&wiring, &loops));
+        terminal::json(&examination.json(&wiring, &loops));
     } else {
         examination.show();
     }
@@ -430,7 +430,7 @@ impl Examination {
                 let paused = if status == Status::Paused { ", paused" } else { "" };
                 self.good(
                     "last judged",
-                    format!("{}: {id} {}{paused}", ui::ago(last.at, clock::now()), last.verdict),
+                    format!("{}: {id} {}{paused}", terminal::ago(last.at, clock::now()), last.verdict),
                 );
             }
             None => self.good("last judged", "never yet (idle calls leave no trace)"),
@@ -440,13 +440,13 @@ impl Examination {
     fn show(&self) {
         for finding in &self.findings {
             let mark = if finding.fix.is_none() { paint(GOOD, "✓") } else { paint(BAD, "✗") };
-            ui::say(format_args!(
+            terminal::say(format_args!(
                 "{mark} {}  {}",
                 paint(FAINT, format!("{:11}", finding.name)),
                 finding.what
             ));
             if let Some(fix) = &finding.fix {
-                ui::say(format_args!("  {:11}  {} {fix}", "", paint(FAINT, "fix:")));
+                terminal::say(format_args!("  {:11}  {} {fix}", "", paint(FAINT, "fix:")));
             }
         }
     }

@@ -16,13 +16,13 @@ use ralph_core::layout::Layout;
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::engine::Asked;
-use crate::exit;
 use crate::install::{Installed, Timeouts, Undone, claude};
+use crate::show::exit;
+use crate::show::terminal::live::Live;
+use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};
 use crate::store::effective_gates::{self, InForce};
 use crate::store::trust::Trust;
 use crate::sys::{clock, env};
-use crate::ui::live::Live;
-use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};
 
 #[derive(clap::Args, Default)]
 #[command(after_help = "Examples:\n  ralph init                on a terminal: show, try, ask, write\n  \
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.yes && !ui::somebody_is_there() {
+    if !arguments.yes && !terminal::somebody_is_there() {
         return Err(Failure::new(exit::NEEDS_PERSON, "nobody is there to ask; nothing was written")
             .hint("`ralph init --yes` writes what is shown above; `--dry-run` only shows it"));
     }
@@ -91,9 +91,9 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let plan = plan.tried(&place, arguments)?;
     let held = who_is_held(&plan.effective.guard);
     if !arguments.yes
-        && !ui::ask(format_args!("\nWrite this, and run these gates here whenever {held} stops?"))
+        && !terminal::ask(format_args!("\nWrite this, and run these gates here whenever {held} stops?"))
     {
-        ui::say("Nothing was written.");
+        terminal::say("Nothing was written.");
         return Ok(ExitCode::from(exit::NEEDS_PERSON));
     }
     plan.carry_out(&place)?;
@@ -116,11 +116,11 @@ enum WiredBy {
 
 impl Choices {
     fn of(place: &Place, arguments: &Arguments) -> Result<Self, Failure> {
-        let asks = !arguments.yes && !arguments.dry_run && ui::somebody_is_there();
+        let asks = !arguments.yes && !arguments.dry_run && terminal::somebody_is_there();
         let usual = || ["session", "check"].map(str::to_owned).to_vec();
         let is_new = place.repo.config()?.is_none();
         let guard = match arguments.guard.as_slice() {
-            [] if asks && is_new && ui::ask_for_the_usual(GUARD_QUESTION) => Some(usual()),
+            [] if asks && is_new && terminal::ask_for_the_usual(GUARD_QUESTION) => Some(usual()),
             [] => None,
             words => Some(words.to_vec()),
         };
@@ -128,7 +128,7 @@ impl Choices {
             Arguments { no_hooks: true, .. } => WiredBy::Nothing,
             Arguments { plugin: true, .. } => WiredBy::Plugin,
             Arguments { shared: true, .. } => WiredBy::Settings,
-            _ if asks && !ui::ask_for_the_usual(WIRING_QUESTION) => WiredBy::Plugin,
+            _ if asks && !terminal::ask_for_the_usual(WIRING_QUESTION) => WiredBy::Plugin,
             _ => WiredBy::Settings,
         };
         Ok(Self { guard, by })
@@ -221,33 +221,33 @@ impl Plan {
     }
 
     fn show(&self, place: &Place) {
-        ui::say(paint(STRONG, place.repo.root.display()));
+        terminal::say(paint(STRONG, place.repo.root.display()));
         match &self.config {
             Some(config) => {
-                ui::say(format_args!("\n{} (new)", paint(STRONG, "ralph.yaml")));
+                terminal::say(format_args!("\n{} (new)", paint(STRONG, "ralph.yaml")));
                 for chosen in &config.gates {
                     let because = paint(FAINT, format!("({})", chosen.proposal.because));
-                    ui::say(format_args!("  $ {}  {because}", chosen.proposal.run));
+                    terminal::say(format_args!("  $ {}  {because}", chosen.proposal.run));
                 }
                 if config.gates.is_empty() {
-                    ui::say(paint(
+                    terminal::say(paint(
                         ODD,
                         "  no gate found: nothing can be verified until you name one (--gate COMMAND)",
                     ));
                 }
             }
             None => {
-                ui::say(
+                terminal::say(
                     "\nThe config that is here stays as it is. It will be accepted, and these gates run:",
                 );
                 for gate in &self.effective.gates {
-                    ui::say(format_args!("  $ {}", gate.run.trim_end().replace('\n', "\n    ")));
+                    terminal::say(format_args!("  $ {}", gate.run.trim_end().replace('\n', "\n    ")));
                 }
             }
         }
-        ui::say(format_args!("  held until they pass: {}", who_is_held(&self.effective.guard)));
+        terminal::say(format_args!("  held until they pass: {}", who_is_held(&self.effective.guard)));
         if self.config.is_none() && !self.effective.guard.holds_session() {
-            ui::say(paint(
+            terminal::say(paint(
                 FAINT,
                 "  (`guard: [session, check]` there would hold every session that changes something)",
             ));
@@ -259,7 +259,7 @@ impl Plan {
         }
         for plugin in &self.other_loops {
             let line = format!("The plugin `{plugin}` is on and holds sessions too: keep one of them.");
-            ui::say(paint(ODD, line));
+            terminal::say(paint(ODD, line));
         }
     }
 
@@ -269,7 +269,7 @@ impl Plan {
             return Ok(self);
         };
         if arguments.no_try
-            || !arguments.yes && !ui::ask("\nRun each of them once now, to see that they work?")
+            || !arguments.yes && !terminal::ask("\nRun each of them once now, to see that they work?")
         {
             return Ok(self);
         }
@@ -282,7 +282,7 @@ impl Plan {
             standing,
             broken: None,
         };
-        ui::say("");
+        terminal::say("");
         let mut live = Live::new(&in_force.config.gates, false);
         let asked = Asked::all_of_it();
         let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
@@ -290,7 +290,7 @@ impl Plan {
         let Some(Evidence::Gates(seen)) = looked.facts.evidence else { return Ok(self) };
         let width = table::width(seen.reports.iter().map(|report| &report.gate));
         for report in seen.reports {
-            ui::say(table::line(&report, width));
+            terminal::say(table::line(&report, width));
             if let Some(chosen) = config.gates.iter_mut().find(|chosen| chosen.proposal.run == report.run) {
                 chosen.tried = Some(report);
             }
@@ -308,18 +308,21 @@ impl Plan {
                 Layout::Native.data().config,
                 &config.text(),
             )?;
-            ui::say(format_args!("{} ralph.yaml", paint(GOOD, "wrote")));
+            terminal::say(format_args!("{} ralph.yaml", paint(GOOD, "wrote")));
         }
         if let Wiring::Settings(settings) = &self.wiring {
             for (path, text) in settings.files() {
                 installed.write(&place.repo_home, &place.repo.root, path, text)?;
-                ui::say(format_args!("{} {path}", paint(GOOD, "wrote")));
+                terminal::say(format_args!("{} {path}", paint(GOOD, "wrote")));
             }
         }
         trust::accept_as_it_is(place)?;
-        ui::say(format_args!("{} the gates as they are now (`ralph trust --show`)", paint(GOOD, "accepted")));
+        terminal::say(format_args!(
+            "{} the gates as they are now (`ralph trust --show`)",
+            paint(GOOD, "accepted")
+        ));
         if self.effective.gates.is_empty() {
-            ui::say(paint(
+            terminal::say(paint(
                 ODD,
                 "\nThere is no gate yet: nothing can be verified until you name one in ralph.yaml.",
             ));
@@ -332,7 +335,7 @@ impl Plan {
                 "; then `/ralph:ralph-loop TASK`, or let the sub-agent `ralph:check` work"
             }
         };
-        ui::say(format_args!(
+        terminal::say(format_args!(
             "\nNext: `ralph verify` runs the gates, `ralph doctor` proves the wiring{works}."
         ));
         Ok(())
@@ -363,10 +366,10 @@ fn refuse_another_guard(path: &str, guard: &Guard, choices: &Choices) -> Result<
 
 fn show_plugin() {
     let [add, install, try_it] = claude::plugin_steps();
-    ui::say(format_args!("\n{}", paint(STRONG, "ralph's plugin for Claude Code")));
-    ui::say("  nothing is written into the settings; in a session of Claude Code type");
-    ui::say(format_args!("    {add}\n    {install}"));
-    ui::say(format_args!("  or, with a clone of ralph's repo, start it as\n    {try_it}"));
+    terminal::say(format_args!("\n{}", paint(STRONG, "ralph's plugin for Claude Code")));
+    terminal::say("  nothing is written into the settings; in a session of Claude Code type");
+    terminal::say(format_args!("    {add}\n    {install}"));
+    terminal::say(format_args!("  or, with a clone of ralph's repo, start it as\n    {try_it}"));
 }
 
 impl Settings {
@@ -419,46 +422,46 @@ impl Settings {
 
     fn show(&self) {
         if self.check_agent {
-            ui::say(format_args!("\n{} (new)", paint(STRONG, claude::CHECK_AGENT)));
-            ui::say(
+            terminal::say(format_args!("\n{} (new)", paint(STRONG, claude::CHECK_AGENT)));
+            terminal::say(
                 "  a sub-agent `check` that sees work through; when it stops it is held. There was none here.",
             );
         }
         if !self.commands.is_empty() {
-            ui::say("");
+            terminal::say("");
         }
         for (path, _) in &self.commands {
-            ui::say(format_args!("{} (new)", paint(STRONG, path)));
+            terminal::say(format_args!("{} (new)", paint(STRONG, path)));
         }
         for path in &self.taken {
-            ui::say(paint(ODD, format!("{path} is somebody else's and stays as it is")));
+            terminal::say(paint(ODD, format!("{path} is somebody else's and stays as it is")));
         }
-        ui::say(format_args!("\n{}", paint(STRONG, self.path)));
-        ui::say(format_args!(
+        terminal::say(format_args!("\n{}", paint(STRONG, self.path)));
+        terminal::say(format_args!(
             "  hook `ralph hook claude` on {} (time-out {} s), and shortly on {} other events:",
             claude::judged_events().collect::<Vec<_>>().join(", "),
             self.timeouts.client,
             claude::EVENTS.len() - claude::judged_events().count()
         ));
-        ui::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
+        terminal::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
         if let Some(warning) = &self.too_slow {
-            ui::say(paint(ODD, format!("  warning: {warning}")));
+            terminal::say(paint(ODD, format!("  warning: {warning}")));
         }
         if self.raises_cap {
-            ui::say(format_args!(
+            terminal::say(format_args!(
                 "  {}={}: the client's own cap on holds in a row, which is {};",
                 claude::BLOCK_CAP,
                 claude::RAISED_BLOCK_CAP,
                 claude::DEFAULT_BLOCK_CAP
             ));
         }
-        ui::say("  everything else in the file stays");
+        terminal::say("  everything else in the file stays");
     }
 }
 
 fn read_config(place: &Place, layout: Layout, text: &[u8]) -> Result<Config, Failure> {
     effective_gates::parse(layout, text, &place.settings.defaults()).map_err(|broken| {
-        ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+        terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
         Failure::new(exit::USAGE, format!("{} cannot be read; nothing was written", broken.path))
     })
 }
@@ -568,7 +571,7 @@ fn uninstall(place: &Place) -> Done {
     let sha256 = place.repo.config()?.map(|file| file.sha256());
     let undone = installed.undo(&place.repo_home, &place.repo.root)?;
     if undone.is_empty() {
-        ui::say("Nothing was installed here by `ralph init`.");
+        terminal::say("Nothing was installed here by `ralph init`.");
         return Ok(ExitCode::SUCCESS);
     }
     for (path, how) in undone {
@@ -579,7 +582,7 @@ fn uninstall(place: &Place) -> Done {
             Undone::LeftAsItIs => "left: it was changed since, and it is yours now",
             Undone::GoneAlready => "gone already",
         };
-        ui::say(format_args!("{}: {word}", path.display()));
+        terminal::say(format_args!("{}: {word}", path.display()));
     }
     if let Some(sha256) = sha256 {
         Trust::forget(&place.home, &place.repo, &sha256, clock::now())?;

@@ -18,10 +18,10 @@ use serde_json::json;
 
 use super::Done;
 use super::context::Place;
-use crate::driver::lines;
+use crate::show::progress::lines;
+use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::ledger;
 use crate::sys::clock;
-use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 
 #[derive(clap::Args)]
 #[command(
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let id = place.named_loop(arguments.r#loop.as_deref())?;
     let dir = place.repo_home.loop_dir(&id);
     if !arguments.json {
-        ui::say(paint(STRONG, &id));
+        terminal::say(paint(STRONG, &id));
     }
     let shown = if arguments.follow { follow(&dir, arguments.json) } else { show_all(&dir, arguments.json) };
     match shown {
@@ -59,7 +59,7 @@ fn show_all(dir: &Path, as_json: bool) -> io::Result<()> {
         show(line, as_json)?;
     }
     if let Some(damage) = reading.damage {
-        ui::remark(paint(BAD, format!("line {}: {}", damage.line, damage.what)));
+        terminal::remark(paint(BAD, format!("line {}: {}", damage.line, damage.what)));
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ fn follow(dir: &Path, as_json: bool) -> io::Result<()> {
                 return Ok(());
             }
         }
-        if ui::reader_leaves_within(LOOK_EVERY) {
+        if terminal::reader_leaves_within(LOOK_EVERY) {
             return Ok(());
         }
     }
@@ -95,17 +95,18 @@ fn is_over(state: &State) -> bool {
 fn show(line: &Line, as_json: bool) -> io::Result<()> {
     if as_json {
         let value = json!({"seq": line.seq, "at": line.at, "event": line.event, "hash": line.hash});
-        return ui::json_line_to_somebody(&value);
+        return terminal::json_line_to_somebody(&value);
     }
     let when = line.at.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S").to_string();
-    ui::say_to_somebody(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
+    terminal::say_to_somebody(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
 }
 
 fn sentence(event: &Event) -> String {
     match event {
-        Event::Began { goal: Some(goal), .. } => format!("began: {}", ui::plain(goal.headline())),
+        Event::Began { goal: Some(goal), .. } => format!("began: {}", terminal::plain(goal.headline())),
         Event::Began { subject, task, .. } => {
-            let task = task.as_ref().map(|task| format!(", task {}", ui::plain(task))).unwrap_or_default();
+            let task =
+                task.as_ref().map(|task| format!(", task {}", terminal::plain(task))).unwrap_or_default();
             format!("began: `{}`{task}", subject.name())
         }
         Event::Adopted { iteration, .. } => {
@@ -124,7 +125,7 @@ fn sentence(event: &Event) -> String {
             let style = if receipt.is_some() { GOOD } else { BAD };
             format!(
                 "gate `{}` {} in {}",
-                ui::plain(&report.gate),
+                terminal::plain(&report.gate),
                 paint(style, report.outcome.sentence()),
                 duration::show(report.took)
             )
@@ -137,7 +138,7 @@ fn sentence(event: &Event) -> String {
             format!(
                 "attempt {}: {verdict}{limit}: {}",
                 judgement.attempt,
-                ui::plain(feedback::sentence(&judgement.reason))
+                terminal::plain(feedback::sentence(&judgement.reason))
             )
         }
         Event::CannotTell { trouble, in_a_row, verdict } => {

@@ -21,20 +21,21 @@ use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, init};
 use crate::driver::driven::{self, DrivenLoop};
-use crate::driver::follow::{self, Output};
 use crate::driver::keeper::Keeper;
 use crate::driver::plan::Plan;
 use crate::driver::{self, DriveError, Driver};
 use crate::engine::Asked;
+use crate::show::exit;
+use crate::show::progress::follow::{self, Output};
+use crate::show::terminal::live::Live;
+use crate::show::terminal::{self, FAINT, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::sys::env;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
-use crate::ui::live::Live;
-use crate::ui::{self, FAINT, paint};
-use crate::{ancestry, exit, reports, start};
+use crate::{ancestry, reports, start};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -143,9 +144,9 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let plan = arguments.plan(&place, goal, profile, &in_force);
     if arguments.dry_run {
         for line in plan.show() {
-            ui::say(line);
+            terminal::say(line);
         }
-        ui::say(format_args!("\nThe first prompt:\n\n{}", driver::first_prompt(&plan)));
+        terminal::say(format_args!("\nThe first prompt:\n\n{}", driver::first_prompt(&plan)));
         return Ok(ExitCode::SUCCESS);
     }
     must_be_able_to_run(&plan.profile, &place.repo)?;
@@ -204,7 +205,7 @@ pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArgumen
     if let (Output::Quiet, Ok(Some(report))) =
         (output.output(), reports::of_loop(&place.repo, &place.repo_home, &found.id))
     {
-        report.summary().iter().take(1).for_each(|line| ui::remark(ui::painted(line)));
+        report.summary().iter().take(1).for_each(|line| terminal::remark(terminal::painted(line)));
     }
     end(place, &found.id, &found.state, output.output());
     Ok(ExitCode::from(exit::of_drive(&found.state, None)))
@@ -227,9 +228,9 @@ pub(super) fn verify_again(place: &Place, found: &DrivenLoop, output: &OutputArg
     drop(live);
     let verified = Verified::from(&looked.decision, &looked.facts, false);
     if is_json {
-        ui::json(&verified.json());
+        terminal::json(&verified.json());
     } else {
-        ui::say(format_args!("{} is over, recorded as verified; its gates were run again:", found.id));
+        terminal::say(format_args!("{} is over, recorded as verified; its gates were run again:", found.id));
         verified.show();
     }
     // Its end was perhaps never told.
@@ -254,18 +255,18 @@ fn end(place: &Place, id: &LoopId, state: &State, output: Output) {
     {
         let columns = 20;
         for line in report.summary().into_iter().chain(report.grid(columns)) {
-            ui::say(ui::painted(&line));
+            terminal::say(terminal::painted(&line));
         }
     }
     match written {
         Ok(Some(written)) if output == Output::People => {
-            ui::say(paint(FAINT, format!("report: {}", written.markdown.display())));
+            terminal::say(paint(FAINT, format!("report: {}", written.markdown.display())));
         }
         Ok(_) => {}
-        Err(error) => ui::remark(format_args!("the report could not be written: {error}")),
+        Err(error) => terminal::remark(format_args!("the report could not be written: {error}")),
     }
     if output != Output::Json && state.status == (Status::Ended { verdict: Verdict::Verified }) {
-        ui::say("VERIFIED_DONE");
+        terminal::say("VERIFIED_DONE");
     }
 }
 
@@ -301,7 +302,7 @@ impl Arguments {
     fn gates(&self, place: &mut Place) -> Result<Box<InForce>, Failure> {
         let asks_nobody = self.output.json || self.dry_run;
         if matches!(place.found()?, Found::Nothing) {
-            if asks_nobody || !ui::somebody_is_there() {
+            if asks_nobody || !terminal::somebody_is_there() {
                 return Err(Failure::new(
                     exit::NEEDS_PERSON,
                     "there are no gates here, so nothing could be called verified; nothing was written",
@@ -437,7 +438,7 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     }
     // What it goes on with is read from the disk: the user sees by which gates it will be judged.
     let names: Vec<String> = in_force.config.gates.iter().map(|gate| format!("`{}`", gate.run)).collect();
-    ui::remark(format_args!("gates ({}): {}", in_force.sha256.short(), names.join(", ")));
+    terminal::remark(format_args!("gates ({}): {}", in_force.sha256.short(), names.join(", ")));
     let plan = Plan {
         loop_id: found.id.clone(),
         goal,

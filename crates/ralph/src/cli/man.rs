@@ -3,10 +3,10 @@
 use clap::CommandFactory as _;
 
 use super::Done;
-use crate::ui;
+use crate::show::terminal;
 
 pub(super) fn run() -> Done {
     let mut text = Vec::new();
     clap_mangen::Man::new(super::Arguments::command()).render(&mut text)?;
-    Ok(ui::print_whole(&text))
+    Ok(terminal::print_whole(&text))
 }

@@ -8,9 +8,9 @@ use ralph_core::life::{Happening, happen};
 use super::Done;
 use super::context::Place;
 use crate::hook::guard_id;
+use crate::show::{language, terminal};
 use crate::store::ledger::Loop;
 use crate::store::sessions;
-use crate::{language, ui};
 
 #[derive(clap::Args)]
 #[command(
@@ -32,21 +32,21 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
         if found.happen(&place.home, &happening)? {
             paused += 1;
-            ui::say(language::telling(&found.state, None).paused());
-            ui::say(format_args!("\n{}", found.id));
+            terminal::say(language::telling(&found.state, None).paused());
+            terminal::say(format_args!("\n{}", found.id));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
         if found.happen(&place.repo_home, &happening)? {
             paused += 1;
-            ui::say(format_args!("{}: paused; `ralph resume` goes on", found.id));
+            terminal::say(format_args!("{}: paused; `ralph resume` goes on", found.id));
         }
     }
     if arguments.r#loop.is_none() {
         paused += free_guarded(&place, &happening)?;
     }
     if paused == 0 {
-        ui::say(language::of_person().words().no_active_loop);
+        terminal::say(language::of_person().words().no_active_loop);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -58,7 +58,7 @@ fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Fa
         let guard = Loop::new(&place.repo_home, &guard_id(&watched.session));
         if guard.append_what_follows(|state| happen(state, happening))?.1 {
             freed += 1;
-            ui::say(language::of_person().words().guard_freed);
+            terminal::say(language::of_person().words().guard_freed);
         }
     }
     Ok(freed)

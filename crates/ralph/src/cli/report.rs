@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::reports;
+use crate::show::exit;
+use crate::show::terminal::{self, FAINT, paint};
 use crate::sys::{clock, files};
-use crate::ui::{self, FAINT, paint};
-use crate::{exit, reports};
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -87,15 +88,15 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
     let report = find(place, word)?;
     if as_json {
-        ui::json(&report.json());
+        terminal::json(&report.json());
         return Ok(ExitCode::SUCCESS);
     }
     for line in report.page() {
-        ui::say(ui::painted(&line));
+        terminal::say(terminal::painted(&line));
     }
     if let Some(written) = reports::newest_of(&place.repo, &place.repo_home, &report.id) {
-        ui::say("");
-        ui::say(paint(FAINT, format!("  {}", written.markdown.display())));
+        terminal::say("");
+        terminal::say(paint(FAINT, format!("  {}", written.markdown.display())));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -131,13 +132,13 @@ fn start(place: &Place, description: &str) -> Done {
     }
     place.repo_home.create()?;
     if let Some(before) = started(place)? {
-        let when = ui::ago(before.at, clock::now());
-        ui::remark(format_args!("a report that was started {when} and never completed is given up"));
+        let when = terminal::ago(before.at, clock::now());
+        terminal::remark(format_args!("a report that was started {when} and never completed is given up"));
     }
     let started = Started { description: description.to_owned(), at: clock::now() };
     let text = serde_json::to_vec(&started).map_err(std::io::Error::other)?;
     files::replace(&place.repo_home.manual_report(), &text)?;
-    ui::say("Started. `ralph report complete success|failed|partial \"summary\"` writes the report.");
+    terminal::say("Started. `ralph report complete success|failed|partial \"summary\"` writes the report.");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,13 +172,13 @@ fn complete(place: &Place, outcome: ManualOutcome, summary: &str, recommendation
     )
     .map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("the report could not be written: {error}")))?;
     std::fs::remove_file(place.repo_home.manual_report())?;
-    ui::say(format_args!("Status: {}", outcome.status().word()));
+    terminal::say(format_args!("Status: {}", outcome.status().word()));
     match written {
         Some(written) => {
-            ui::say(written.markdown.display());
-            ui::say(written.json.display());
+            terminal::say(written.markdown.display());
+            terminal::say(written.json.display());
         }
-        None => ui::remark("reports are switched off (`reports: off`): nothing was written"),
+        None => terminal::remark("reports are switched off (`reports: off`): nothing was written"),
     }
     Ok(ExitCode::SUCCESS)
 }

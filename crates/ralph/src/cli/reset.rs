@@ -11,10 +11,10 @@ use super::context::Place;
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::loops::SessionLoop;
+use crate::show::{exit, terminal};
 use crate::store::exports::state_file::Export;
 use crate::store::ledger::{self, Loop};
 use crate::sys::clock;
-use crate::{exit, ui};
 
 #[derive(clap::Args)]
 #[command(
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         None => open_loops(&place)?,
     };
     if loops.is_empty() {
-        ui::say("No loop holds anybody here.");
+        terminal::say("No loop holds anybody here.");
         return Ok(ExitCode::SUCCESS);
     }
     place.repo_home.create()?;
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         if ledger.state().goal.is_none() {
             Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
         }
-        ui::say(format_args!("{id}: the count starts again."));
+        terminal::say(format_args!("{id}: the count starts again."));
     }
     drop(lock);
     for mut found in SessionLoop::open_in(&place.home, &place.repo)? {

@@ -11,10 +11,11 @@ use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
+use crate::show::{exit, language, terminal};
 use crate::store::ledger::Loop;
 use crate::store::sessions;
 use crate::sys::env;
-use crate::{ancestry, exit, language, task_list, ui};
+use crate::{ancestry, task_list};
 
 #[derive(clap::Args)]
 #[command(
@@ -52,8 +53,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
             resumed += 1;
             let list = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
             let tasks = list.map(|list| task_list::look(&found.repo.root, list));
-            ui::say(language::telling(&found.state, tasks.as_ref()).resumed());
-            ui::say(format_args!("\n{}", found.id));
+            terminal::say(language::telling(&found.state, tasks.as_ref()).resumed());
+            terminal::say(format_args!("\n{}", found.id));
         }
     }
     match driven(&place, arguments, resumed > 0)? {
@@ -75,11 +76,11 @@ fn over(place: &Place, arguments: &Arguments) -> Done {
             loop_command::verify_again(place, &found, &arguments.output)
         }
         (None, Some(found)) => {
-            ui::say(language::of_person().words().no_active_loop);
+            terminal::say(language::of_person().words().no_active_loop);
             Ok(ExitCode::from(exit::of_drive(&found.state, None)))
         }
         (None, None) => {
-            ui::say(language::of_person().words().no_active_loop);
+            terminal::say(language::of_person().words().no_active_loop);
             // A script must not take that for done.
             Ok(ExitCode::from(exit::NEEDS_PERSON))
         }
@@ -128,7 +129,7 @@ fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
         let resume = Happening::Resume { by: None };
         if guard.append_what_follows(|state| happen(state, &resume))?.1 {
             held += 1;
-            ui::say(language::of_person().words().guard_holds_again);
+            terminal::say(language::of_person().words().guard_holds_again);
         }
     }
     Ok(held)

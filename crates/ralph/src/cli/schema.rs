@@ -1,7 +1,7 @@
 //! `ralph schema`: of ralph.yaml and of the events; a test keeps both current.
 
 use super::Done;
-use crate::ui;
+use crate::show::terminal;
 
 const CONFIG_SCHEMA: &str = include_str!("../../../../schema/ralph.schema.json");
 const EVENT_SCHEMA: &str = include_str!("../../../../schema/event.schema.json");
@@ -24,7 +24,7 @@ enum Of {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
-    Ok(ui::print_whole(match arguments.of {
+    Ok(terminal::print_whole(match arguments.of {
         Of::Config => CONFIG_SCHEMA.as_bytes(),
         Of::Events => EVENT_SCHEMA.as_bytes(),
     }))

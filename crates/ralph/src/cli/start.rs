@@ -7,9 +7,10 @@ use ralph_core::start_request::{self, StartRequest, UsageError};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::show::{exit, language, terminal};
 use crate::start::{Begun, Refused, Start, accepted_gates};
 use crate::sys::env;
-use crate::{ancestry, exit, language, task_list, ui};
+use crate::{ancestry, task_list};
 
 #[derive(clap::Args)]
 #[command(override_usage = "ralph start TASK… [OPTIONS]", after_help = AFTER_HELP)]
@@ -70,21 +71,21 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
     let tasks = tasks.map(|list| task_list::look(&found.repo.root, list));
     let telling = language::telling(&found.state, tasks.as_ref());
     let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();
-    ui::say(match begun {
+    terminal::say(match begun {
         Begun::New(_) => telling.started(&gates),
         Begun::GoesOn(_) => telling.resumed(),
     });
     if gates.is_empty() && place.repo.config()?.is_some() {
-        ui::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
+        terminal::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
     }
     if let Some(copied) = language::loop_file_copied(found) {
-        ui::say(format_args!("\n{copied}"));
+        terminal::say(format_args!("\n{copied}"));
     }
     if session.is_none() {
-        ui::say("");
-        ui::say(language::of_loop(&found.state).words().verdict_unbound);
+        terminal::say("");
+        terminal::say(language::of_loop(&found.state).words().verdict_unbound);
     }
-    ui::say(format_args!("\n{}", found.id));
+    terminal::say(format_args!("\n{}", found.id));
     Ok(ExitCode::SUCCESS)
 }
 

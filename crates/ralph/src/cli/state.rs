@@ -26,10 +26,11 @@ use super::verify::{self, Verified};
 use super::{Done, Failure, start};
 use crate::engine::{Asked, EngineError, Outcome};
 use crate::loops::SessionLoop;
+use crate::show::terminal::live::Live;
+use crate::show::{exit, terminal};
 use crate::store::effective_gates::InForce;
 use crate::sys::env;
-use crate::ui::live::Live;
-use crate::{ancestry, exit, hook, task_list, ui};
+use crate::{ancestry, hook, task_list};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -173,7 +174,7 @@ fn update(session: &SessionId, key: &str, value: &str) -> Done {
 fn increment(session: &SessionId) -> Done {
     let happening = Happening::Count { key: COUNTED.to_owned() };
     let state = take_note(session, &happening, &format!("the note `{COUNTED}` is no number"))?;
-    ui::say(json!(state.notes.get(COUNTED)));
+    terminal::say(json!(state.notes.get(COUNTED)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -212,7 +213,9 @@ fn complete(session: &SessionId) -> Done {
     drop(live);
     let outcome = match outcome {
         Err(EngineError::Interrupted(signal)) => {
-            ui::remark("Interrupted: the gates were ended with all their processes; nothing was verified.");
+            terminal::remark(
+                "Interrupted: the gates were ended with all their processes; nothing was verified.",
+            );
             return Ok(exit::by_signal(signal));
         }
         Err(EngineError::Freed) => {
@@ -269,14 +272,14 @@ fn show(session: &SessionId, outcome: &Outcome) -> Done {
     verified.show();
     match reason {
         _ if is_verified(outcome) => {
-            ui::say(format_args!(
+            terminal::say(format_args!(
                 "The claim holds now. The loop of session {session} ends at its next stop, which runs the gates again."
             ));
         }
         Reason::DefinitionChanged | Reason::DefinitionRevoked => {
             return Ok(ExitCode::from(exit::NEEDS_PERSON));
         }
-        _ => ui::say(format_args!("The claim does not hold; the loop of session {session} goes on.")),
+        _ => terminal::say(format_args!("The claim does not hold; the loop of session {session} goes on.")),
     }
     Ok(ExitCode::from(verified.exit_code()))
 }
@@ -296,7 +299,7 @@ fn fail(session: &SessionId, error: &str) -> Done {
     if !found.happen(&place.home, &Happening::Cancel(CancelCause::Failed { why }))? {
         return Err(no_loop(session));
     }
-    ui::say(found.with_report(format!("{}: given up; its session may stop.", found.id)));
+    terminal::say(found.with_report(format!("{}: given up; its session may stop.", found.id)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -309,7 +312,7 @@ fn delete(session: &SessionId) -> Done {
     }
     for mut found in all {
         found.happen(&place.home, &Happening::Forget)?;
-        ui::say(found.with_report(format!("{}: no longer the loop of session {session}.", found.id)));
+        terminal::say(found.with_report(format!("{}: no longer the loop of session {session}.", found.id)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -317,7 +320,7 @@ fn delete(session: &SessionId) -> Done {
 fn read(session: &SessionId) -> Done {
     let place = Place::here_or_new()?;
     let found = newest(&place, session)?;
-    ui::json(&shown(&found, session));
+    terminal::json(&shown(&found, session));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use super::Done;
 use super::context::Place;
 use crate::driver::driven::DrivenLoop;
+use crate::show::language;
+use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::ledger::{self, Whole};
 use crate::sys::clock;
-use crate::ui::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
-use crate::{language, task_list};
+use crate::task_list;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph status          gates, trust and loops of this repo\n  \
@@ -49,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         }
     }
     if arguments.json {
-        ui::json(&as_json(&place, &found, &loops));
+        terminal::json(&as_json(&place, &found, &loops));
     } else {
         show_repo(&place, &found);
         show_loops(&place, &loops);
@@ -58,7 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 }
 
 fn row(name: &str, text: impl std::fmt::Display) {
-    ui::say(format_args!("{}  {text}", paint(FAINT, format!("{name:8}"))));
+    terminal::say(format_args!("{}  {text}", paint(FAINT, format!("{name:8}"))));
 }
 
 fn show_repo(place: &Place, found: &Found) {
@@ -86,7 +87,7 @@ fn show_repo(place: &Place, found: &Found) {
 
 fn show_in_force(place: &Place, in_force: &InForce) {
     let config = &in_force.config;
-    let names = config.gates.iter().map(|gate| ui::plain(&gate.name)).collect::<Vec<_>>().join(", ");
+    let names = config.gates.iter().map(|gate| terminal::plain(&gate.name)).collect::<Vec<_>>().join(", ");
     let nothing = "none: completion markers of the task where there are any, else nobody is held";
     row(
         "gates",
@@ -147,22 +148,22 @@ fn show_loops(place: &Place, loops: &[(LoopId, Whole)]) {
         row("loops", "none yet");
         return;
     }
-    ui::say("");
+    terminal::say("");
     for (id, reading) in loops {
         let state = &reading.state;
         let lang = language::of_loop(state);
-        let when = state.last_activity.map(|at| ui::ago(at, clock::now())).unwrap_or_default();
-        ui::say(format_args!(
+        let when = state.last_activity.map(|at| terminal::ago(at, clock::now())).unwrap_or_default();
+        terminal::say(format_args!(
             "{}  {}  {}",
             paint(STRONG, format!("{:26}", id.as_str())),
             driven(id, state).unwrap_or_else(|| standing(state, lang)),
             paint(FAINT, when)
         ));
         for line in lines(place, state, lang) {
-            ui::say(format_args!("{:26}  {line}", ""));
+            terminal::say(format_args!("{:26}  {line}", ""));
         }
         if let Some(damage) = &reading.damage {
-            ui::say(format_args!(
+            terminal::say(format_args!(
                 "{:26}  {}",
                 "",
                 paint(BAD, format!("ledger damaged at line {}: {}", damage.line, damage.what))
@@ -201,12 +202,12 @@ fn lines(place: &Place, state: &State, lang: Lang) -> Vec<String> {
         let rows = Telling { state, tasks: tasks.as_ref(), lang }.rows();
         return rows
             .into_iter()
-            .map(|(label, text)| format!("{} {}", paint(FAINT, format!("{label}:")), ui::plain(text)))
+            .map(|(label, text)| format!("{} {}", paint(FAINT, format!("{label}:")), terminal::plain(text)))
             .collect();
     }
     let Some(last) = &state.last else { return Vec::new() };
     let task = state.task.as_ref().map(|task| format!(" ({task})")).unwrap_or_default();
-    vec![ui::plain(format!("{}{task}", telling::sentence(&last.reason, lang)))]
+    vec![terminal::plain(format!("{}{task}", telling::sentence(&last.reason, lang)))]
 }
 
 fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Whole)]) -> Value {

@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::exit;
+use crate::show::exit;
+use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 use crate::store::effective_gates::{self, Found};
 use crate::store::trust::{Acceptance, AcceptedBy, Trust};
 use crate::sys::{clock, env};
-use crate::ui::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 
 #[derive(clap::Args)]
 #[command(
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         // What is not accepted guards no later session, and nobody would hear of it.
         place.only_for_a_person("take back what was accepted")?;
         Trust::revoke(&place.home, &place.repo, clock::now())?;
-        ui::say(
+        terminal::say(
             "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",
         );
         return Ok(ExitCode::SUCCESS);
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     match &arguments.hash {
         Some(text) => offered.accept_if(&place, text)?,
-        None if ui::somebody_is_there() => {
+        None if terminal::somebody_is_there() => {
             if !show_and_ask(&place)? {
                 return Ok(ExitCode::from(exit::NEEDS_PERSON));
             }
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
              with `ralph trust` at a terminal."
         }
     };
-    ui::say(format_args!("{} {force}", paint(GOOD, "Accepted.")));
+    terminal::say(format_args!("{} {force}", paint(GOOD, "Accepted.")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -95,7 +95,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 pub(super) fn show_and_ask(place: &Place) -> Result<bool, Failure> {
     let offered = Offered::of(place)?;
     offered.show(place, false);
-    let yes = ui::ask("\nRun these commands in this folder whenever a guarded agent stops?");
+    let yes = terminal::ask("\nRun these commands in this folder whenever a guarded agent stops?");
     if yes {
         offered.accept(place)?;
     }
@@ -117,7 +117,7 @@ fn who(place: &Place) -> AcceptedBy {
     let above = || place.agent_above().map(|above| above.name().to_owned());
     match env::agent_shell().map(str::to_owned).or_else(above) {
         Some(client) => AcceptedBy::AgentsShell { client, session: env::agent_session() },
-        None if ui::somebody_is_there() => AcceptedBy::PersonAtATerminal,
+        None if terminal::somebody_is_there() => AcceptedBy::PersonAtATerminal,
         None => AcceptedBy::Script,
     }
 }
@@ -141,7 +141,7 @@ impl Offered {
             }
         };
         let config = effective_gates::parse(layout, &text, &place.settings.defaults()).map_err(|broken| {
-            ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+            terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
             Failure::new(exit::USAGE, format!("{} cannot be read; nothing was accepted", broken.path))
         })?;
         Ok(Self { layout, sha256: Digest::of(&text), text, config })
@@ -156,7 +156,7 @@ impl Offered {
         let accepted = self.acceptance(place);
         let config = self.layout.data().config;
         if as_json {
-            ui::json(&json!({
+            terminal::json(&json!({
                 "root": place.repo.root,
                 "config": config,
                 "layout": self.layout,
@@ -171,7 +171,7 @@ impl Offered {
             }));
             return;
         }
-        ui::say(format_args!(
+        terminal::say(format_args!(
             "{} {}",
             paint(STRONG, config),
             paint(FAINT, format!("in {}", mark(&place.repo.root.to_string_lossy())))
@@ -180,36 +180,36 @@ impl Offered {
             show_gate(gate);
         }
         if self.config.gates.is_empty() {
-            ui::say("  no gates: completion markers of the task, where there are any");
+            terminal::say("  no gates: completion markers of the task, where there are any");
         }
-        ui::say(format_args!("  holds: {}", mark(&self.config.guard.names().join(", "))));
+        terminal::say(format_args!("  holds: {}", mark(&self.config.guard.names().join(", "))));
         let budget = budget(&self.config.budget);
         if !budget.is_empty() {
             let parts: Vec<String> = budget.into_iter().map(|part| part.text).collect();
-            ui::say(format_args!("  budget: {}", parts.join(", ")));
+            terminal::say(format_args!("  budget: {}", parts.join(", ")));
         }
         for agent in &self.config.agents {
             show_agent(agent);
         }
         if let Some(reports) = self.config.reports {
-            ui::say(format_args!("  reports: {}", reports.word()));
+            terminal::say(format_args!("  reports: {}", reports.word()));
         }
-        ui::say(format_args!("  SHA-256 {}", self.sha256));
+        terminal::say(format_args!("  SHA-256 {}", self.sha256));
         match accepted {
             Some(acceptance) => {
                 let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
-                ui::say(format_args!("  {} on {when} by {}", paint(GOOD, "accepted"), acceptance.by));
+                terminal::say(format_args!("  {} on {when} by {}", paint(GOOD, "accepted"), acceptance.by));
             }
-            None => ui::say(format_args!("  {}", paint(ODD, "not accepted"))),
+            None => terminal::say(format_args!("  {}", paint(ODD, "not accepted"))),
         }
         if !self.config.enabled {
-            ui::say(format_args!("  {}", paint(ODD, "switched off by `enabled: false`: nothing runs")));
+            terminal::say(format_args!("  {}", paint(ODD, "switched off by `enabled: false`: nothing runs")));
         }
         if let Ok(Found::InForce(in_force)) = place.found()
             && let Standing::Changed { difference } = &in_force.standing
         {
             let difference = mark(difference.trim_end());
-            ui::say(format_args!("\nWhat was accepted stays in force. The difference:\n{difference}"));
+            terminal::say(format_args!("\nWhat was accepted stays in force. The difference:\n{difference}"));
         }
     }
 
@@ -250,7 +250,7 @@ fn shown(text: &str) -> String {
 fn show_gate(gate: &Gate) {
     let note = if gate.advisory { ", advisory: never blocks" } else { "" };
     let about = format!("({}{note})", duration::show(gate.timeout));
-    ui::say(format_args!("  $ {}  {}", shown(gate.run.trim_end_matches('\n')), paint(FAINT, about)));
+    terminal::say(format_args!("  $ {}  {}", shown(gate.run.trim_end_matches('\n')), paint(FAINT, about)));
     let mut lines = Vec::new();
     if gate.name.as_str() != gate.run.trim() {
         lines.push(format!("name: {}", shown(gate.name.as_str())));
@@ -271,15 +271,15 @@ fn show_gate(gate: &Gate) {
         }
     }
     for line in lines {
-        ui::say(format_args!("      {line}"));
+        terminal::say(format_args!("      {line}"));
     }
 }
 
 fn show_agent(agent: &Profile) {
-    ui::say(format_args!("  agent {}: {}", shown(&agent.name), shown(&agent.command())));
-    ui::say(format_args!("      max_iterations: {}", agent.max_iterations));
+    terminal::say(format_args!("  agent {}: {}", shown(&agent.name), shown(&agent.command())));
+    terminal::say(format_args!("      max_iterations: {}", agent.max_iterations));
     if let Some(model) = &agent.model {
-        ui::say(format_args!("      model: {}", shown(model)));
+        terminal::say(format_args!("      model: {}", shown(model)));
     }
     for (name, value) in &agent.environment {
         let value = match value {
@@ -287,7 +287,7 @@ fn show_agent(agent: &Profile) {
             Variable::From(other) => format!(" from {}", shown(other)),
             Variable::Unset => " unset".into(),
         };
-        ui::say(format_args!("      environment: {}{value}", shown(name)));
+        terminal::say(format_args!("      environment: {}{value}", shown(name)));
     }
 }
 

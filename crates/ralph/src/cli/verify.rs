@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::ancestry;
 use crate::engine::{self, Asked, Case, EngineError};
+use crate::show::exit;
+use crate::show::terminal::live::Live;
+use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::repo::Repo;
-use crate::ui::live::Live;
-use crate::ui::{self, BAD, FAINT, GOOD, paint, snippet, table};
-use crate::{ancestry, exit};
 
 #[derive(clap::Args)]
 #[command(
@@ -76,19 +77,21 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let outcome = match judged {
         Err(EngineError::Interrupted(signal)) => {
             drop(live);
-            ui::remark("Interrupted: the gates were ended with all their processes; nothing was verified.");
+            terminal::remark(
+                "Interrupted: the gates were ended with all their processes; nothing was verified.",
+            );
             return Ok(exit::by_signal(signal));
         }
         other => other?,
     };
-    if ui::somebody_is_there() && place.is_the_users() {
+    if terminal::somebody_is_there() && place.is_the_users() {
         // A person looks: what `.gitignore` says now is what they know.
         place.remember_ignore_rules()?;
     }
     drop(live);
     let result = Verified::from(&outcome.decision, &outcome.facts, subset);
     if arguments.json {
-        ui::json(&result.json());
+        terminal::json(&result.json());
     } else {
         result.show();
     }
@@ -104,7 +107,7 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
     match place.found()? {
         Found::Nothing => Err(nothing_here()),
         Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
-        Found::Untrusted(_) | Found::Revoked if !asks_nobody && ui::somebody_is_there() => {
+        Found::Untrusted(_) | Found::Revoked if !asks_nobody && terminal::somebody_is_there() => {
             super::trust::show_and_ask(place)?;
             place.trust = crate::store::trust::Trust::load(&place.home)?;
             match place.found()? {
@@ -117,19 +120,19 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
         }
         Found::InForce(in_force) => match (&in_force.broken, &in_force.standing) {
             (Some(broken), _) => {
-                ui::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+                terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
                 Err(Failure::new(exit::USAGE, format!("{} cannot be read; nothing was run", broken.path)))
             }
             (None, Standing::Accepted | Standing::AcceptedSince) => {
                 if let Some(by) = place.unconfirmed(&in_force) {
-                    ui::remark(format_args!(
+                    terminal::remark(format_args!(
                         "note: no person has confirmed these gates, they were accepted by {by}; `ralph trust` at a terminal does"
                     ));
                 }
                 Ok(in_force)
             }
             (None, Standing::Changed { difference }) => {
-                ui::remark(difference);
+                terminal::remark(difference);
                 Err(refused("the gate definition is not the accepted one; nothing was run"))
             }
             (None, Standing::Revoked) => Err(refused("trust in this repo was taken back; nothing was run")),
@@ -234,7 +237,7 @@ impl<'a> Verified<'a> {
         let reports: &[GateReport] = self.gates().map_or(&[], |seen| &seen.reports);
         let width = table::width(reports.iter().map(|report| &report.gate));
         for report in reports {
-            ui::say(table::line(report, width));
+            terminal::say(table::line(report, width));
         }
         for report in reports.iter().filter(|report| report.answer() != Answer::Pass) {
             table::behind(report);
@@ -244,7 +247,7 @@ impl<'a> Verified<'a> {
             .gates()
             .map(|seen| seen.tree.as_str().chars().take(12).collect::<String>())
             .unwrap_or_default();
-        ui::say(format_args!(
+        terminal::say(format_args!(
             "\n{}  {}",
             paint(style, self.sentence()),
             paint(FAINT, format!("tree {tree}"))

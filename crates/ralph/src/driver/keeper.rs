@@ -19,7 +19,7 @@ use ralph_core::drive::Wishes;
 use ralph_core::id::LoopId;
 use ralph_core::ledger::event::Event;
 
-use super::news::{Follow, News};
+use crate::show::progress::news::{Follow, News};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::sys::proc::Stop;

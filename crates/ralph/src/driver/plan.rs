@@ -8,7 +8,7 @@ use ralph_core::gate::Gate;
 use ralph_core::goal::Goal;
 use ralph_core::id::LoopId;
 
-use super::lines::{counted, one_line};
+use crate::show::progress::lines::{counted, one_line};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {

@@ -18,7 +18,9 @@ use ralph_core::wire::HookReply;
 
 use super::stop::{judged_before, tell};
 use super::{Door, LetThrough};
+use crate::ancestry;
 use crate::engine::{self, Case, Outcome};
+use crate::show::language;
 use crate::store::effective_gates::{self, Found, InForce, Settings};
 use crate::store::home::RepoHome;
 use crate::store::ledger::{self, Loop};
@@ -28,7 +30,6 @@ use crate::store::trust::{Beginning, Trust};
 use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
-use crate::{ancestry, language};
 
 /// Tools that only look. Whatever is not among them may have written something.
 const READS_ONLY: [&str; 20] = [

@@ -8,13 +8,14 @@ use ralph_core::wire::HookReply;
 use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
+use crate::ancestry;
 use crate::loops::{self, SessionLoop};
+use crate::show::language;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
 use crate::store::trust::{Beginning, Trust};
 use crate::sys::clock;
 use crate::work_tree::git::head::Head;
-use crate::{ancestry, language};
 
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {

@@ -25,6 +25,7 @@ use super::{Door, LetThrough, WriteAhead};
 use crate::engine::{Case, EngineError, Outcome};
 use crate::install::claude::DEFAULT_BLOCK_CAP;
 use crate::loops::SessionLoop;
+use crate::show::language;
 use crate::store::effective_gates::{Found, InForce, Settings};
 use crate::store::exports::loop_file::{self, OnDisk};
 use crate::store::home::Home;
@@ -33,7 +34,7 @@ use crate::store::repo::Repo;
 use crate::store::sessions::{self, EndedAtStop};
 use crate::store::trust::{Beginning, Trust};
 use crate::sys::{env, files};
-use crate::{language, openspec, task_list};
+use crate::{openspec, task_list};
 
 impl Door<'_> {
     pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {

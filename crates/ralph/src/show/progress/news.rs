@@ -8,7 +8,7 @@ use ralph_core::ledger::event::AgentRun;
 use ralph_core::state::State;
 use ralph_core::stream::AgentEvent;
 
-use super::plan::Plan;
+use crate::driver::plan::Plan;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News<'a> {
@@ -69,7 +69,7 @@ impl Follow for Vec<Box<dyn Follow>> {
 }
 
 /// Nobody follows.
-pub(super) struct Nobody;
+pub(crate) struct Nobody;
 
 impl Follow for Nobody {
     fn hear(&mut self, _news: &News<'_>) {}

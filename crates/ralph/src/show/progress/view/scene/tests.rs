@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver::sample;
+use crate::show::progress::sample;
 use ralph_core::stream::RunResult;
 use ralph_core::verdict::Reason;
 

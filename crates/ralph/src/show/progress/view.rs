@@ -17,15 +17,15 @@ use ralph_core::facts::TasksSeen;
 use ralph_core::goal::ListSource;
 
 use self::scene::{Now, Scene};
-use super::lines::Lines;
-use super::news::News;
-use super::plan::Plan;
+use crate::driver::plan::Plan;
+use crate::show::progress::lines::Lines;
+use crate::show::progress::news::News;
+use crate::show::terminal::ODD;
+use crate::show::terminal::inline::{Inline, Terminal};
+use crate::show::terminal::row::Row;
 use crate::sys::clock;
 use crate::sys::signals::Signals;
 use crate::task_list;
-use crate::ui::ODD;
-use crate::ui::inline::{Inline, Terminal};
-use crate::ui::row::Row;
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver::sample;
+use crate::show::progress::sample;
 use ralph_core::ledger::event::{CancelCause, Event};
 use ralph_core::money::Micros;
 use ralph_core::stream::RunResult;

@@ -19,17 +19,17 @@ use ralph_core::state::State;
 use ralph_core::stream::{AgentEvent, Denial, RunResult};
 use ralph_core::verdict::{LimitHit, Reason, Verdict};
 
-use super::lines::Lines;
-use super::news::News;
-use super::plan::Plan;
+use crate::driver::plan::Plan;
+use crate::show::progress::lines::Lines;
+use crate::show::progress::news::News;
 
 /// 2026-01-02 03:04:05 and so many seconds.
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     let begin: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
     Timestamp::from_second(begin.as_second() + seconds).expect("a time")
 }
 
-pub(super) fn gate(name: &str, run: &str) -> Gate {
+pub(crate) fn gate(name: &str, run: &str) -> Gate {
     Gate {
         name: GateName::new(name),
         run: run.into(),
@@ -41,7 +41,7 @@ pub(super) fn gate(name: &str, run: &str) -> Gate {
     }
 }
 
-pub(super) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
+pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
     GateReport {
         gate: GateName::new(name),
         run: format!("make {name}"),
@@ -55,7 +55,7 @@ pub(super) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
     }
 }
 
-pub(super) fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let profile = agent_profile::find("claude", &[]).expect("it is built in");
     let flags = Budget { cost: Some(Some(Micros::new(5_000_000))), ..Budget::default() };
     let lint = Gate { advisory: true, ..gate("lint", "make lint") };
@@ -84,11 +84,11 @@ pub(super) fn plan() -> Plan {
     }
 }
 
-pub(super) fn lines() -> Lines {
+pub(crate) fn lines() -> Lines {
     Lines::new(&plan(), TimeZone::UTC)
 }
 
-pub(super) fn began() -> Event {
+pub(crate) fn began() -> Event {
     let plan = plan();
     Event::Began {
         subject: Subject::Driver,
@@ -105,7 +105,7 @@ pub(super) fn began() -> Event {
     }
 }
 
-pub(super) fn run(ended: AgentEnd, seconds: u64, micros: u64) -> AgentRun {
+pub(crate) fn run(ended: AgentEnd, seconds: u64, micros: u64) -> AgentRun {
     AgentRun {
         cost: Some(Micros::new(micros)),
         session: Some(SessionId::new("s-1")),
@@ -113,7 +113,7 @@ pub(super) fn run(ended: AgentEnd, seconds: u64, micros: u64) -> AgentRun {
     }
 }
 
-pub(super) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> Event {
+pub(crate) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> Event {
     let failures = match &reason {
         Reason::GatesFailed { gates } => gates
             .iter()
@@ -140,7 +140,7 @@ pub(super) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
 }
 
 /// What the events come to, one a minute.
-pub(super) fn state(events: &[Event]) -> State {
+pub(crate) fn state(events: &[Event]) -> State {
     let mut state = State::default();
     for (minute, event) in (0..).zip(events) {
         state.apply(at(60 * minute), event);
@@ -148,12 +148,12 @@ pub(super) fn state(events: &[Event]) -> State {
     state
 }
 
-pub(super) fn test_fails() -> Reason {
+pub(crate) fn test_fails() -> Reason {
     Reason::GatesFailed { gates: vec![GateName::new("test")] }
 }
 
 /// After one iteration in which `test` failed.
-pub(super) fn held() -> State {
+pub(crate) fn held() -> State {
     state(&[
         began(),
         Event::IterationBegan { iteration: 1, fresh: true },
@@ -163,7 +163,7 @@ pub(super) fn held() -> State {
 }
 
 /// And the same at its end.
-pub(super) fn ended(verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> State {
+pub(crate) fn ended(verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> State {
     let mut state = held();
     state.apply(at(240), &Event::IterationBegan { iteration: 2, fresh: true });
     state.apply(at(300), &Event::AgentEnded { iteration: 2, run: run(AgentEnd::Finished, 60, 80_000) });
@@ -171,14 +171,14 @@ pub(super) fn ended(verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -
     state
 }
 
-pub(super) fn paused(why: PauseCause) -> State {
+pub(crate) fn paused(why: PauseCause) -> State {
     let mut state = held();
     state.apply(at(200), &Event::Paused { why });
     state
 }
 
 /// A whole loop: a denial and a failing test, no progress, a wait, another way, verified.
-pub(super) fn story(tell: &mut dyn FnMut(&News<'_>)) {
+pub(crate) fn story(tell: &mut dyn FnMut(&News<'_>)) {
     let (plan, fresh) = (plan(), state(&[began()]));
     let of = Attempts::AtMost(15);
     tell(&News::Begins { plan: &plan, state: &fresh });

@@ -15,12 +15,12 @@ use ralph_core::state::{State, Status};
 use ralph_core::stream::AgentEvent;
 use ralph_core::verdict::Verdict;
 
-use crate::driver::lines::{self, Lines, one_line};
-use crate::driver::news::News;
 use crate::driver::plan::Plan;
-use crate::ui::inline::{Size, wheel};
-use crate::ui::row::{Row, cells};
-use crate::ui::{BAD, FAINT, GOOD, ODD, STRONG};
+use crate::show::progress::lines::{self, Lines, one_line};
+use crate::show::progress::news::News;
+use crate::show::terminal::inline::{Size, wheel};
+use crate::show::terminal::row::{Row, cells};
+use crate::show::terminal::{BAD, FAINT, GOOD, ODD, STRONG};
 
 /// One moment on both clocks: how long something takes, and what people call it.
 #[derive(Clone, Copy, Debug)]

@@ -14,10 +14,10 @@ use ralph_core::stream::{AgentEvent, RunResult, Tokens};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::lines::between;
-use super::news::News;
-use super::plan::Plan;
-use crate::exit;
+use crate::driver::plan::Plan;
+use crate::show::exit;
+use crate::show::progress::lines::between;
+use crate::show::progress::news::News;
 use crate::sys::clock;
 
 /// One piece of news as an object.

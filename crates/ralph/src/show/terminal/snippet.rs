@@ -44,7 +44,7 @@ mod tests {
         let problem = Problem { line: 1, column: 1, what: "unknown key".into(), hint: "timeout?".into() };
         let drawn = draw("ralph.yaml", "tiemout: 5m\n", &problem);
         assert!(drawn.contains('\u{1b}'));
-        assert_eq!(crate::ui::harmless(&drawn), drawn);
+        assert_eq!(crate::show::terminal::harmless(&drawn), drawn);
     }
 
     #[test]

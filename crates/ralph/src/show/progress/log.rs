@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::id::LoopId;
 
-use super::lines::Lines;
-use super::news::News;
+use crate::show::progress::lines::Lines;
+use crate::show::progress::news::News;
 use crate::sys::files;
 
 /// How many loops are remembered.
@@ -80,7 +80,7 @@ impl Log {
     }
 
     fn write(&mut self, line: &str) -> io::Result<()> {
-        let text = format!("{}\n", crate::ui::plain(line));
+        let text = format!("{}\n", crate::show::terminal::plain(line));
         self.file.write_all(text.as_bytes())?;
         self.length += text.len() as u64;
         Ok(())

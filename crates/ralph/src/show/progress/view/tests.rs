@@ -1,7 +1,7 @@
 use super::*;
-use crate::driver::sample;
-use crate::ui::inline::Size;
-use crate::ui::inline::tests::Screen;
+use crate::show::progress::sample;
+use crate::show::terminal::inline::Size;
+use crate::show::terminal::inline::tests::Screen;
 use ralph_core::stream::AgentEvent;
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver::sample;
+use crate::show::progress::sample;
 use ralph_core::ledger::event::{Event, PauseCause};
 use ralph_core::verdict::{LimitHit, Reason, Trouble, Verdict};
 
@@ -35,7 +35,7 @@ fn every_piece_of_news_is_an_object_with_a_name_and_a_time() {
 /// Whoever writes a script reads the guide: every event and every field that is printed is in its table.
 #[test]
 fn the_guide_names_every_event_and_every_field() {
-    let guide = include_str!("../../../../../docs/driver.md");
+    let guide = include_str!("../../../../../../docs/driver.md");
     let row = |event: &str| {
         let name = format!("`{event}`");
         let mut rows = guide.lines().filter(|line| line.starts_with('|'));

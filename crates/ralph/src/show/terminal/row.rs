@@ -101,7 +101,7 @@ fn cells_of(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::{BAD, GOOD};
+    use crate::show::terminal::{BAD, GOOD};
 
     #[test]
     fn what_does_not_fit_is_cut_at_a_whole_character() {

@@ -6,18 +6,18 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use ralph_core::foreign_text;
 
-use super::json;
-use super::lines::Lines;
-use super::log::Log;
-use super::news::{Follow, News};
-use super::outbox::{Outbox, Weight};
-use super::plan::Plan;
-use super::view::View;
+use crate::driver::plan::Plan;
+use crate::show::progress::json;
+use crate::show::progress::lines::Lines;
+use crate::show::progress::log::Log;
+use crate::show::progress::news::{Follow, News};
+use crate::show::progress::outbox::{Outbox, Weight};
+use crate::show::progress::view::View;
+use crate::show::terminal;
+use crate::show::terminal::inline::Terminal;
 use crate::store::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env};
-use crate::ui;
-use crate::ui::inline::Terminal;
 
 /// What the person asked to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Shown {
             Self::View(view) => view.hear(news),
             Self::Lines { lines, to } => {
                 for line in lines.of(news) {
-                    to.put(ui::plain(line), weight);
+                    to.put(terminal::plain(line), weight);
                 }
             }
             Self::Json { to, signals } => {
@@ -110,7 +110,7 @@ impl Shown {
             }
             Self::Quiet(lines) => {
                 if let News::Ends { state, .. } = news {
-                    ui::remark(lines.end(state));
+                    terminal::remark(lines.end(state));
                 }
             }
         }
@@ -120,8 +120,8 @@ impl Shown {
     fn note(&mut self, line: String) {
         match self {
             Self::View(view) => view.note(&line),
-            Self::Lines { to, .. } => to.put(ui::plain(line), Weight::Heavy),
-            Self::Json { .. } | Self::Quiet(_) => ui::remark(line),
+            Self::Lines { to, .. } => to.put(terminal::plain(line), Weight::Heavy),
+            Self::Json { .. } | Self::Quiet(_) => terminal::remark(line),
         }
     }
 }

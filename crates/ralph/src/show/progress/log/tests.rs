@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver::sample::{self, at};
+use crate::show::progress::sample::{self, at};
 use ralph_core::stream::AgentEvent;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};

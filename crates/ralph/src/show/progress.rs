@@ -1,0 +1,11 @@
+//! What happens in a driven loop, shown while it happens: the log, the live view, plain lines, JSON lines.
+
+pub(crate) mod follow;
+mod json;
+pub(crate) mod lines;
+mod log;
+pub(crate) mod news;
+mod outbox;
+#[cfg(test)]
+pub(crate) mod sample;
+mod view;
