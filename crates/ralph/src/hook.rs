@@ -30,10 +30,10 @@ use ralph_core::secrets::Secrets;
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::clients::claude::settings;
 use crate::driver::driven;
 use crate::engine::{self, Asked};
 use crate::gates::Watch;
-use crate::install;
 use crate::store::home::Home;
 use crate::store::{notices, sessions};
 use crate::sys::{clock, env};
@@ -253,7 +253,7 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
 fn is_second_voice(call: &HookCall) -> bool {
     let (Some(_), Some(event)) = (env::plugin_root(), claude::name_of(&call.event)) else { return false };
     let folder = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from));
-    folder.is_some_and(|folder| install::claude::answers_in_settings(&folder, event)) && spoke_first(call)
+    folder.is_some_and(|folder| settings::answers_in_settings(&folder, event)) && spoke_first(call)
 }
 
 /// Whether the settings had the word when the session began. A client takes up its hooks then: an entry that an agent

@@ -4,13 +4,12 @@
 
 mod ancestry;
 mod cli;
+mod clients;
 mod driver;
 mod engine;
 mod gates;
 mod hook;
 mod hygiene;
-mod install;
-mod language_servers;
 mod loops;
 mod openspec;
 mod receipts;
@@ -20,7 +19,6 @@ mod start;
 mod store;
 mod sys;
 mod task_list;
-mod team_tasks;
 mod work_tree;
 
 use std::ffi::OsString;

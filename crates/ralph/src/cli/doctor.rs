@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::clients::claude::settings::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
+use crate::clients::installed::Timeouts;
 use crate::driver::driven::DrivenLoop;
-use crate::install::Timeouts;
-use crate::install::claude::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
 use crate::loops::SessionLoop;
 use crate::show::exit;
 use crate::show::progress::lines::pause_cause;
@@ -134,7 +134,7 @@ impl Examination {
     fn settings(&mut self, place: &Place) -> Wiring {
         let mut wiring = Wiring::default();
         let mut our_plugin = None;
-        for (path, found) in claude::settings_of(&place.repo.root) {
+        for (path, found) in settings::settings_of(&place.repo.root) {
             for fault in &found.faults {
                 let what = format!(
                     "{}: {fault}; the client then ignores the hooks of this file without a word",
@@ -159,7 +159,7 @@ impl Examination {
         }
         if let Some(name) = our_plugin {
             let voice = Voice::Plugin(name);
-            wiring.entries.extend(claude::plugin_entries().into_iter().map(|entry| (voice.clone(), entry)));
+            wiring.entries.extend(settings::plugin_entries().into_iter().map(|entry| (voice.clone(), entry)));
         }
         if OnDisk::new(&place.repo_home, &place.repo.root).foreign().is_some() {
             self.wrong(
@@ -182,7 +182,7 @@ impl Examination {
             );
             return;
         }
-        for heard in &claude::EVENTS {
+        for heard in &settings::EVENTS {
             match wiring.hearing(heard).as_slice() {
                 [] => self.not_heard(wiring, heard),
                 [(voice, entry)] if heard.event == "SubagentStop" => {
@@ -271,7 +271,7 @@ impl Examination {
             self.good("guard", "held: every session that changes something here");
         }
         let held: Vec<String> =
-            claude::agents(&place.repo.root).into_iter().filter(|name| guard.holds_agent(name)).collect();
+            settings::agents(&place.repo.root).into_iter().filter(|name| guard.holds_agent(name)).collect();
         if !held.is_empty() {
             self.good("agents", format!("held: {}", held.join(", ")));
         } else if !guard.agents().is_empty() {
@@ -287,7 +287,7 @@ impl Examination {
     fn timeouts(&mut self, wiring: &Wiring, in_force: &InForce) {
         let wanted = Timeouts::for_gates(&in_force.config.gates);
         let mut fine = None;
-        for heard in claude::EVENTS.iter().filter(|heard| heard.judges) {
+        for heard in settings::EVENTS.iter().filter(|heard| heard.judges) {
             let hearing = wiring.hearing(heard);
             let Some((voice, entry)) = hearing.first() else { continue };
             let (client, deadline) = (entry.timeout.unwrap_or(600), entry.deadline().unwrap_or(570));
@@ -339,7 +339,7 @@ impl Examination {
             "the client ends a turn after {cap} holds in a row without a tool call, before {before} ({}) may be through",
             if enough { Attempts::Unlimited } else { limits.attempts.value }
         );
-        let wanted = most_holds.map_or(0, |holds| (holds + 1).max(claude::RAISED_BLOCK_CAP));
+        let wanted = most_holds.map_or(0, |holds| (holds + 1).max(settings::RAISED_BLOCK_CAP));
         let fix = format!("set \"env\": {{\"{BLOCK_CAP}\": \"{wanted}\"}} in .claude/settings.json");
         self.wrong("block cap", what, fix);
     }
@@ -348,7 +348,7 @@ impl Examination {
     /// hook is given an empty home, in which nothing is accepted: it must say that it would have to be, and runs nothing.
     fn answer(&mut self, place: &Place, found: &Found, wiring: &Wiring) {
         let Some((_, entry)) = wiring.judging() else { return };
-        if !claude::is_as_written(&entry.command, &place.repo.root) {
+        if !settings::is_as_written(&entry.command, &place.repo.root) {
             let what =
                 "the command of the hook is not of the form that ralph writes; it was not run to try it";
             self.wrong("answer", what, "look at it; `ralph init` writes it anew");
@@ -460,7 +460,7 @@ impl Examination {
             "healthy": problems.is_empty(),
             "problems": problems.into_iter().map(as_json).collect::<Vec<_>>(),
             "good": good.into_iter().map(as_json).collect::<Vec<_>>(),
-            "events": claude::EVENTS.iter().map(|heard| json!({
+            "events": settings::EVENTS.iter().map(|heard| json!({
                 "event": heard.event,
                 "heard_by": wiring.hearing(heard).first().map(|(voice, _)| voice.to_string()),
             })).collect::<Vec<_>>(),
@@ -491,7 +491,7 @@ impl Wiring {
 
     /// The entry that judges a sub-agent's stop.
     fn judging(&self) -> Option<&(Voice, Entry)> {
-        let heard = claude::EVENTS.iter().find(|heard| heard.event == "SubagentStop")?;
+        let heard = settings::EVENTS.iter().find(|heard| heard.event == "SubagentStop")?;
         self.hearing(heard).into_iter().next()
     }
 }

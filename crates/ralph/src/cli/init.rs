@@ -15,8 +15,9 @@ use ralph_core::layout::Layout;
 
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
+use crate::clients::claude::settings;
+use crate::clients::installed::{Installed, Timeouts, Undone};
 use crate::engine::Asked;
-use crate::install::{Installed, Timeouts, Undone, claude};
 use crate::show::exit;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};
@@ -215,7 +216,7 @@ impl Plan {
             WiredBy::Plugin => Wiring::Plugin,
             WiredBy::Nothing => Wiring::Nothing,
         };
-        let found = claude::settings_of(&place.repo.root).map(|(_, found)| found);
+        let found = settings::settings_of(&place.repo.root).map(|(_, found)| found);
         let other_loops = found.flat_map(|found| found.other_loops).collect();
         Ok(Self { config, effective, wiring, other_loops })
     }
@@ -365,7 +366,7 @@ fn refuse_another_guard(path: &str, guard: &Guard, choices: &Choices) -> Result<
 }
 
 fn show_plugin() {
-    let [add, install, try_it] = claude::plugin_steps();
+    let [add, install, try_it] = settings::plugin_steps();
     terminal::say(format_args!("\n{}", paint(STRONG, "ralph's plugin for Claude Code")));
     terminal::say("  nothing is written into the settings; in a session of Claude Code type");
     terminal::say(format_args!("    {add}\n    {install}"));
@@ -375,21 +376,21 @@ fn show_plugin() {
 impl Settings {
     fn make(place: &Place, shared: bool, config: &Config) -> Result<Self, Failure> {
         let root = &place.repo.root;
-        let path = if shared { claude::SHARED } else { claude::LOCAL };
+        let path = if shared { settings::SHARED } else { settings::LOCAL };
         let full = root.join(path);
         let before = crate::sys::files::read_if_there(&full)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         // A number that the person set in any of the files is theirs, and ours might win over it.
-        let raises_cap = claude::settings_of(root).all(|(_, found)| found.block_cap.is_none());
+        let raises_cap = settings::settings_of(root).all(|(_, found)| found.block_cap.is_none());
         let timeouts = Timeouts::for_gates(&config.gates);
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
-        let command = claude::command(&program, timeouts.deadline, shared);
-        let ours = claude::Ours { command: &command, timeouts, raises_cap };
-        let text = claude::put_in(before.as_deref(), ours).map_err(|error| {
+        let command = settings::command(&program, timeouts.deadline, shared);
+        let ours = settings::Ours { command: &command, timeouts, raises_cap };
+        let text = settings::put_in(before.as_deref(), ours).map_err(|error| {
             Failure::new(exit::USAGE, format!("{}: {error}; nothing was written", full.display()))
                 .hint("mend the file, or use --no-hooks")
         })?;
-        let anybody = claude::agents(root).iter().any(|name| config.guard.holds_agent(name));
+        let anybody = settings::agents(root).iter().any(|name| config.guard.holds_agent(name));
         let installed = Installed::load(&place.repo_home)?;
         let is_free = |path: &str| {
             fs::symlink_metadata(root.join(path)).is_err() || installed.is_as_we_wrote_it(root, path)
@@ -398,7 +399,7 @@ impl Settings {
             crate::sys::files::read_foreign(&root.join(path))
                 .is_ok_and(|now| now.as_deref() == Some(text.as_bytes()))
         };
-        let (commands, taken): (Vec<_>, Vec<_>) = claude::COMMANDS
+        let (commands, taken): (Vec<_>, Vec<_>) = settings::COMMANDS
             .into_iter()
             .filter(|command| !as_it_is(command))
             .partition(|(path, _)| is_free(path));
@@ -416,13 +417,13 @@ impl Settings {
 
     /// Everything to write. The settings come last: nobody calls us before the rest is there.
     fn files(&self) -> Vec<(&str, &str)> {
-        let agent = self.check_agent.then_some((claude::CHECK_AGENT, claude::CHECK_AGENT_TEXT));
+        let agent = self.check_agent.then_some((settings::CHECK_AGENT, settings::CHECK_AGENT_TEXT));
         agent.into_iter().chain(self.commands.iter().copied()).chain([(self.path, &*self.text)]).collect()
     }
 
     fn show(&self) {
         if self.check_agent {
-            terminal::say(format_args!("\n{} (new)", paint(STRONG, claude::CHECK_AGENT)));
+            terminal::say(format_args!("\n{} (new)", paint(STRONG, settings::CHECK_AGENT)));
             terminal::say(
                 "  a sub-agent `check` that sees work through; when it stops it is held. There was none here.",
             );
@@ -439,9 +440,9 @@ impl Settings {
         terminal::say(format_args!("\n{}", paint(STRONG, self.path)));
         terminal::say(format_args!(
             "  hook `ralph hook claude` on {} (time-out {} s), and shortly on {} other events:",
-            claude::judged_events().collect::<Vec<_>>().join(", "),
+            settings::judged_events().collect::<Vec<_>>().join(", "),
             self.timeouts.client,
-            claude::EVENTS.len() - claude::judged_events().count()
+            settings::EVENTS.len() - settings::judged_events().count()
         ));
         terminal::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
         if let Some(warning) = &self.too_slow {
@@ -450,9 +451,9 @@ impl Settings {
         if self.raises_cap {
             terminal::say(format_args!(
                 "  {}={}: the client's own cap on holds in a row, which is {};",
-                claude::BLOCK_CAP,
-                claude::RAISED_BLOCK_CAP,
-                claude::DEFAULT_BLOCK_CAP
+                settings::BLOCK_CAP,
+                settings::RAISED_BLOCK_CAP,
+                settings::DEFAULT_BLOCK_CAP
             ));
         }
         terminal::say("  everything else in the file stays");

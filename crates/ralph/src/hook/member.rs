@@ -20,6 +20,7 @@ use ralph_core::verdict::{Reason, Verdict};
 use ralph_core::wire::{HookCall, HookEvent, HookReply};
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
+use crate::clients::claude::team_tasks;
 use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::store::effective_gates::{self, Found, InForce, Settings};
 use crate::store::home::{Home, RepoHome};
@@ -27,7 +28,6 @@ use crate::store::repo::{Repo, Task};
 use crate::store::trust::{Acceptances, Beginning, Trust};
 use crate::store::{ledger, notices, sessions};
 use crate::sys::{clock, env};
-use crate::team_tasks;
 use crate::work_tree::fingerprint::TreeMemory;
 
 pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {

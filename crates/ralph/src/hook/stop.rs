@@ -22,8 +22,8 @@ use ralph_core::wire::HookReply;
 
 use super::person::on_lines_of_its_own;
 use super::{Door, LetThrough, WriteAhead};
+use crate::clients::claude::settings::DEFAULT_BLOCK_CAP;
 use crate::engine::{Case, EngineError, Outcome};
-use crate::install::claude::DEFAULT_BLOCK_CAP;
 use crate::loops::SessionLoop;
 use crate::show::language;
 use crate::store::effective_gates::{Found, InForce, Settings};

@@ -3,7 +3,7 @@
 use ralph_core::wire::HookReply;
 
 use super::{Door, LetThrough};
-use crate::language_servers;
+use crate::clients::language_servers;
 use crate::loops::SessionLoop;
 
 /// The tool that calls another agent, by its name now and before.

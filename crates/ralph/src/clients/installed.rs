@@ -11,10 +11,9 @@ use ralph_core::gate::Gate;
 use ralph_core::id::Digest;
 use serde::{Deserialize, Serialize};
 
+use crate::clients::claude::settings;
 use crate::store::home::RepoHome;
 use crate::sys::files;
-
-pub(crate) mod claude;
 
 /// What was written into the repo, for taking it out again.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -56,7 +55,7 @@ impl Installed {
             // Written by us and untouched since: what was there first is still what was there before.
             (Some(file), Some(now)) if Digest::of(&now) == file.after => file.before,
             // Somebody changed it since: what is theirs is what is there without ours.
-            (Some(file), Some(now)) => Some(claude::take_out(&now, file.before.as_deref()).unwrap_or(now)),
+            (Some(file), Some(now)) => Some(settings::take_out(&now, file.before.as_deref()).unwrap_or(now)),
             (_, now) => now,
         };
         self.files.push(WrittenFile { path: path.into(), before, after: Digest::of(text) });
@@ -114,7 +113,7 @@ fn undo_one(path: &Path, file: &WrittenFile) -> io::Result<Undone> {
             fs::remove_file(path)?;
             Ok(Undone::Removed)
         }
-        (before, false) => match claude::take_out(&now, before.as_deref()) {
+        (before, false) => match settings::take_out(&now, before.as_deref()) {
             Some(rest) => {
                 replace_keeping_mode(path, &rest)?;
                 Ok(Undone::EntriesTakenOut)

@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::json;
 use serde_json::Value;
 
-use super::Timeouts;
+use crate::clients::installed::Timeouts;
 
 pub(crate) const LOCAL: &str = ".claude/settings.local.json";
 pub(crate) const SHARED: &str = ".claude/settings.json";
@@ -55,10 +55,10 @@ pub(crate) const RAISED_BLOCK_CAP: u32 = 1000;
 /// The commands of ours, so that a person starts and ends a loop without the plugin's prefix; the same texts as the
 /// plugin's.
 pub(crate) const COMMANDS: [(&str, &str); 4] = [
-    (".claude/commands/ralph-loop.md", include_str!("../../../../plugin/commands/ralph-loop.md")),
-    (".claude/commands/cancel-ralph.md", include_str!("../../../../plugin/commands/cancel-ralph.md")),
-    (".claude/commands/ralph-status.md", include_str!("../../../../plugin/commands/ralph-status.md")),
-    (".claude/commands/ralph-help.md", include_str!("../../../../plugin/commands/ralph-help.md")),
+    (".claude/commands/ralph-loop.md", include_str!("../../../../../plugin/commands/ralph-loop.md")),
+    (".claude/commands/cancel-ralph.md", include_str!("../../../../../plugin/commands/cancel-ralph.md")),
+    (".claude/commands/ralph-status.md", include_str!("../../../../../plugin/commands/ralph-status.md")),
+    (".claude/commands/ralph-help.md", include_str!("../../../../../plugin/commands/ralph-help.md")),
 ];
 
 /// An event of the client that we answer.
@@ -349,7 +349,7 @@ pub(crate) struct Found {
 
 /// Our entries as the plugin brings them.
 pub(crate) fn plugin_entries() -> Vec<Entry> {
-    look(include_str!("../../../../plugin/hooks/hooks.json")).entries
+    look(include_str!("../../../../../plugin/hooks/hooks.json")).entries
 }
 
 /// The lines by which a person gets the plugin.

@@ -1,0 +1,4 @@
+//! Claude Code.
+
+pub(crate) mod settings;
+pub(crate) mod team_tasks;
