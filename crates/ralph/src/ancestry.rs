@@ -12,8 +12,8 @@ use ralph_core::ledger::event::{ProcessIdentity, Subject};
 use ralph_core::secrets::Secrets;
 use ralph_core::state::{State, Status};
 
+use crate::checks::gates::GatesLock;
 use crate::driver::driven;
-use crate::gates::GatesLock;
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
 use crate::store::{ledger, sessions};

@@ -42,9 +42,10 @@ use ralph_core::state::{LastJudgement, State, Status};
 use ralph_core::stream::{Denial, StreamSummary};
 use ralph_core::verdict::{Reason, Verdict};
 
+use crate::checks::gates::environment::GateEnvironment;
+use crate::checks::gates::{Findable, Watch};
+use crate::checks::task_list;
 use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
-use crate::gates::environment::GateEnvironment;
-use crate::gates::{Findable, Watch};
 use crate::store::effective_gates::{Found, InForce, Settings};
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger::{LedgerError, Loop};
@@ -54,7 +55,6 @@ use crate::store::{ledger, rewritten_files};
 use crate::sys::proc::Stop;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env, files, proc};
-use crate::task_list;
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::Head;
 

@@ -22,8 +22,11 @@ use ralph_core::preset::{Check, Preset};
 use ralph_core::state::{State, Status};
 use ralph_core::verdict::Trouble;
 
-use crate::gates::environment::GateEnvironment;
-use crate::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
+use crate::checks::gates::environment::GateEnvironment;
+use crate::checks::gates::receipts;
+use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
+use crate::checks::hygiene;
+use crate::reports;
 use crate::store::effective_gates::{InForce, Settings};
 use crate::store::exports::loop_file::OnDisk;
 use crate::store::exports::state_file::Export;
@@ -35,7 +38,6 @@ use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
 use crate::sys::{clock, proc};
 use crate::work_tree::fingerprint::{GitUse, IgnoreRules, Tree, TreeMemory, TreeReader};
-use crate::{hygiene, receipts, reports};
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {

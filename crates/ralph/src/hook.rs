@@ -30,10 +30,10 @@ use ralph_core::secrets::Secrets;
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::checks::gates::Watch;
 use crate::clients::claude::settings;
 use crate::driver::driven;
 use crate::engine::{self, Asked};
-use crate::gates::Watch;
 use crate::store::home::Home;
 use crate::store::{notices, sessions};
 use crate::sys::{clock, env};

@@ -3,22 +3,18 @@
 //! Two doors: `hook`, which must cost next to nothing, and everything else.
 
 mod ancestry;
+mod checks;
 mod cli;
 mod clients;
 mod driver;
 mod engine;
-mod gates;
 mod hook;
-mod hygiene;
 mod loops;
-mod openspec;
-mod receipts;
 mod reports;
 mod show;
 mod start;
 mod store;
 mod sys;
-mod task_list;
 mod work_tree;
 
 use std::ffi::OsString;

@@ -15,6 +15,8 @@ use ralph_core::preset::{self, Preset};
 use ralph_core::start_request::{ListWanted, StartRequest};
 use ralph_core::state::Status;
 
+use crate::ancestry;
+use crate::checks::openspec;
 use crate::driver::driven;
 use crate::loops::SessionLoop;
 use crate::store::effective_gates::{Found, InForce, Settings};
@@ -22,7 +24,6 @@ use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
 use crate::sys::{clock, files};
-use crate::{ancestry, openspec};
 
 /// What a start came to.
 pub(crate) enum Begun {

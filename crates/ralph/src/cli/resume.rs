@@ -9,13 +9,14 @@ use ralph_core::verdict::Verdict;
 use super::context::Place;
 use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
+use crate::ancestry;
+use crate::checks::task_list;
 use crate::driver::driven::DrivenLoop;
 use crate::hook::guard_id;
 use crate::show::{exit, language, terminal};
 use crate::store::ledger::Loop;
 use crate::store::sessions;
 use crate::sys::env;
-use crate::{ancestry, task_list};
 
 #[derive(clap::Args)]
 #[command(

@@ -7,10 +7,11 @@ use ralph_core::start_request::{self, StartRequest, UsageError};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::ancestry;
+use crate::checks::task_list;
 use crate::show::{exit, language, terminal};
 use crate::start::{Begun, Refused, Start, accepted_gates};
 use crate::sys::env;
-use crate::{ancestry, task_list};
 
 #[derive(clap::Args)]
 #[command(override_usage = "ralph start TASK… [OPTIONS]", after_help = AFTER_HELP)]

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use super::Done;
 use super::context::Place;
+use crate::checks::task_list;
 use crate::driver::driven::DrivenLoop;
 use crate::show::language;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::ledger::{self, Whole};
 use crate::sys::clock;
-use crate::task_list;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph status          gates, trust and loops of this repo\n  \

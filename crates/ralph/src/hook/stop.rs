@@ -22,6 +22,7 @@ use ralph_core::wire::HookReply;
 
 use super::person::on_lines_of_its_own;
 use super::{Door, LetThrough, WriteAhead};
+use crate::checks::{openspec, task_list};
 use crate::clients::claude::settings::DEFAULT_BLOCK_CAP;
 use crate::engine::{Case, EngineError, Outcome};
 use crate::loops::SessionLoop;
@@ -34,7 +35,6 @@ use crate::store::repo::Repo;
 use crate::store::sessions::{self, EndedAtStop};
 use crate::store::trust::{Beginning, Trust};
 use crate::sys::{env, files};
-use crate::{openspec, task_list};
 
 impl Door<'_> {
     pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {

@@ -574,7 +574,7 @@ mod tests {
 
     #[test]
     fn a_verdict_counts_only_after_a_run_of_the_same_process() {
-        let ran = || Event::GateRan { report: crate::gates::tests_report(), receipt: None };
+        let ran = || Event::GateRan { report: crate::checks::gates::tests_report(), receipt: None };
         let table: [(&str, Vec<Event>, bool); 5] = [
             ("no run", vec![verified_by(7)], false),
             ("a run without a gate", vec![run_by(7), verified_by(7)], false),

@@ -17,6 +17,7 @@ use ralph_core::facts::TasksSeen;
 use ralph_core::goal::ListSource;
 
 use self::scene::{Now, Scene};
+use crate::checks::task_list;
 use crate::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::news::News;
@@ -25,7 +26,6 @@ use crate::show::terminal::inline::{Inline, Terminal};
 use crate::show::terminal::row::Row;
 use crate::sys::clock;
 use crate::sys::signals::Signals;
-use crate::task_list;
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);

@@ -16,7 +16,7 @@ use ralph_core::id::GateName;
 use super::inline::{Inline, Terminal, wheel};
 use super::row::Row;
 use super::{FAINT, ODD, paint, remark, table};
-use crate::gates::Watch;
+use crate::checks::gates::Watch;
 use crate::sys::env;
 
 pub(crate) enum Live {

@@ -24,7 +24,6 @@ use ralph_core::id::{Digest, TreeHash};
 use ralph_core::secrets::Secrets;
 use ralph_core::verdict::Trouble;
 
-use crate::receipts;
 use crate::store::home::RepoHome;
 use crate::sys::clock;
 use crate::sys::proc::Stop;
@@ -33,6 +32,7 @@ use crate::work_tree::fingerprint::{IgnoreRules, Tree, TreeReader};
 pub(crate) mod environment;
 mod gates_lock;
 mod one_gate;
+pub(crate) mod receipts;
 
 pub(crate) use gates_lock::GatesLock;
 

@@ -1,0 +1,6 @@
+//! What "done" is made of.
+
+pub(crate) mod gates;
+pub(crate) mod hygiene;
+pub(crate) mod openspec;
+pub(crate) mod task_list;
