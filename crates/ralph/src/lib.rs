@@ -2,17 +2,11 @@
 //!
 //! Two doors: `hook`, which must cost next to nothing, and everything else.
 
-mod ancestry;
 mod checks;
-mod cli;
 mod clients;
-mod driver;
-mod engine;
-mod hook;
+mod doors;
 mod loops;
-mod reports;
 mod show;
-mod start;
 mod store;
 mod sys;
 mod work_tree;
@@ -24,11 +18,11 @@ use std::process::ExitCode;
 pub fn run() -> ExitCode {
     show::terminal::crash::explain_panics();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match hook::Options::from_arguments(&arguments) {
+    match doors::hook::Options::from_arguments(&arguments) {
         Some(options) => {
             sys::proc::forbid_debuggers();
-            hook::claude(&options)
+            doors::hook::claude(&options)
         }
-        None => cli::run(),
+        None => doors::cli::run(),
     }
 }

@@ -5,7 +5,7 @@ use ralph_core::lang::{Lang, fill};
 use ralph_core::state::State;
 use ralph_core::telling::Telling;
 
-use crate::loops::SessionLoop;
+use crate::loops::session::SessionLoop;
 use crate::store::exports::loop_file::OnDisk;
 use crate::sys::env;
 

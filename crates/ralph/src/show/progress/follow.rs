@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use ralph_core::foreign_text;
 
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 use crate::show::progress::json;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::log::Log;

@@ -14,7 +14,7 @@ use ralph_core::stream::{AgentEvent, RunResult, Tokens};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 use crate::show::exit;
 use crate::show::progress::lines::between;
 use crate::show::progress::news::News;

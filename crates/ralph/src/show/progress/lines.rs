@@ -14,7 +14,7 @@ use ralph_core::stream::{AgentEvent, Denial, Tokens};
 use ralph_core::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::{duration, feedback, foreign_text};
 
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 use crate::show::progress::news::News;
 
 /// Turns news into lines; knows what the news itself does not repeat.

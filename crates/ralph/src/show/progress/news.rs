@@ -8,7 +8,7 @@ use ralph_core::ledger::event::AgentRun;
 use ralph_core::state::State;
 use ralph_core::stream::AgentEvent;
 
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News<'a> {

@@ -19,7 +19,7 @@ use ralph_core::state::State;
 use ralph_core::stream::{AgentEvent, Denial, RunResult};
 use ralph_core::verdict::{LimitHit, Reason, Verdict};
 
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::news::News;
 

@@ -18,7 +18,7 @@ use ralph_core::goal::ListSource;
 
 use self::scene::{Now, Scene};
 use crate::checks::task_list;
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::news::News;
 use crate::show::terminal::ODD;

@@ -15,7 +15,7 @@ use ralph_core::state::{State, Status};
 use ralph_core::stream::AgentEvent;
 use ralph_core::verdict::Verdict;
 
-use crate::driver::plan::Plan;
+use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::{self, Lines, one_line};
 use crate::show::progress::news::News;
 use crate::show::terminal::inline::{Size, wheel};

@@ -26,8 +26,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::driver::driven;
-use crate::engine::{self, EngineError};
+use crate::loops::driver::driven;
+use crate::loops::judge::{self, EngineError};
 use crate::show::{exit, terminal};
 use crate::store::effective_gates::SettingsError;
 use crate::store::home::Home;
@@ -178,7 +178,7 @@ fn wrong_hook(arguments: &HookArguments) -> ExitCode {
 
 /// The runs of `ralph verify` have a log like a loop, and are none.
 fn must_be_a_loop(place: &context::Place, word: Option<&str>, verb: &str) -> Result<(), Failure> {
-    if word.is_none() || place.named_loop(word)? != engine::plain_loop() {
+    if word.is_none() || place.named_loop(word)? != judge::plain_loop() {
         return Ok(());
     }
     let what = format!("`verify` is the log of your own `ralph verify` runs; there is nothing to {verb}");

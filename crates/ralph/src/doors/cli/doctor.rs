@@ -16,8 +16,8 @@ use super::context::Place;
 use super::{Done, Failure};
 use crate::clients::claude::settings::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
 use crate::clients::installed::Timeouts;
-use crate::driver::driven::DrivenLoop;
-use crate::loops::SessionLoop;
+use crate::loops::driver::driven::DrivenLoop;
+use crate::loops::session::SessionLoop;
 use crate::show::exit;
 use crate::show::progress::lines::pause_cause;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint};
@@ -27,7 +27,7 @@ use crate::store::ledger;
 use crate::sys::{clock, env};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
-const RECORDED_STOP: &str = include_str!("../../../ralph-core/fixtures/claude/subagent_stop.first.json");
+const RECORDED_STOP: &str = include_str!("../../../../ralph-core/fixtures/claude/subagent_stop.first.json");
 
 /// A command of the person's, with the fields that it sends. It is answered whoever is held, and in any repo.
 const RECORDED_COMMAND: &str = r#"{"session_id": "doctor", "hook_event_name": "UserPromptExpansion",
@@ -421,7 +421,7 @@ impl Examination {
 
     fn last_judged(&mut self, place: &Place) {
         let loops = place.repo_home.loops();
-        let states = loops.iter().filter(|id| **id != crate::engine::plain_loop()).filter_map(|id| {
+        let states = loops.iter().filter(|id| **id != crate::loops::judge::plain_loop()).filter_map(|id| {
             let state = ledger::read(&place.repo_home.loop_dir(id)).ok()?.state;
             Some((id, state.last.clone()?, state.status))
         });

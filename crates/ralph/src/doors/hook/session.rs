@@ -8,8 +8,8 @@ use ralph_core::wire::HookReply;
 use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
-use crate::ancestry;
-use crate::loops::{self, SessionLoop};
+use crate::loops::ancestry;
+use crate::loops::session::{self, SessionLoop};
 use crate::show::language;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
@@ -20,7 +20,7 @@ use crate::work_tree::git::head::Head;
 impl Door<'_> {
     pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
         if let Some(mut found) = SessionLoop::of(self.home, self.session)? {
-            found.happen(self.home, &Happening::CarriedOn(loops::carrier(self.session)))?;
+            found.happen(self.home, &Happening::CarriedOn(session::carrier(self.session)))?;
             return self.is_back(&found);
         }
         // A folder without a home of ours has no loops: most sessions end here.
@@ -33,7 +33,7 @@ impl Door<'_> {
         if source == "clear"
             && let Some(mut moved) = orphans.iter().find(|found| was_cleared_here(found)).cloned()
         {
-            moved.happen(self.home, &Happening::CarriedOn(loops::carrier(self.session)))?;
+            moved.happen(self.home, &Happening::CarriedOn(session::carrier(self.session)))?;
             return Ok(HookReply::Tell { person: Some(self.paused_banner(&moved)), agent: None });
         }
         let tell = |found: &SessionLoop| language::telling(&found.state, tasks_of(found).as_ref()).is_here();

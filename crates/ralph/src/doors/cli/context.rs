@@ -5,9 +5,9 @@ use std::path::Path;
 use ralph_core::id::{LoopId, SessionId};
 
 use super::Failure;
-use crate::ancestry::AgentAbove;
-use crate::driver::driven::DrivenLoop;
-use crate::loops::SessionLoop;
+use crate::loops::ancestry::AgentAbove;
+use crate::loops::driver::driven::DrivenLoop;
+use crate::loops::session::SessionLoop;
 use crate::show::exit;
 use crate::store::effective_gates::{Found, InForce, Settings};
 use crate::store::home::{Home, RepoHome};

@@ -15,10 +15,10 @@ use ralph_core::preset::{self, Preset};
 use ralph_core::start_request::{ListWanted, StartRequest};
 use ralph_core::state::Status;
 
-use crate::ancestry;
 use crate::checks::openspec;
-use crate::driver::driven;
-use crate::loops::SessionLoop;
+use crate::loops::ancestry;
+use crate::loops::driver::driven;
+use crate::loops::session::SessionLoop;
 use crate::store::effective_gates::{Found, InForce, Settings};
 use crate::store::home::Home;
 use crate::store::repo::Repo;

@@ -26,7 +26,7 @@ use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::receipts;
 use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
 use crate::checks::hygiene;
-use crate::reports;
+use crate::loops::report;
 use crate::store::effective_gates::{InForce, Settings};
 use crate::store::exports::loop_file::OnDisk;
 use crate::store::exports::state_file::Export;
@@ -478,7 +478,7 @@ pub(crate) fn tree_reader<'a>(repo: &'a Repo, home: &'a RepoHome) -> TreeReader<
     TreeReader::new(&repo.root)
         .cache(home.tree_cache())
         .own_files(move || file.own_files())
-        .own_files(|| reports::own_files(home))
+        .own_files(|| report::own_files(home))
 }
 
 /// What the mark of everything begins with that is run for a loop: its gates, and the agent that the driver runs.

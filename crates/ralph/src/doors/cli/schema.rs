@@ -3,8 +3,8 @@
 use super::Done;
 use crate::show::terminal;
 
-const CONFIG_SCHEMA: &str = include_str!("../../../../schema/ralph.schema.json");
-const EVENT_SCHEMA: &str = include_str!("../../../../schema/event.schema.json");
+const CONFIG_SCHEMA: &str = include_str!("../../../../../schema/ralph.schema.json");
+const EVENT_SCHEMA: &str = include_str!("../../../../../schema/event.schema.json");
 
 #[derive(clap::Args)]
 #[command(after_help = "Example, as the first line of ralph.yaml for editors that know YAML schemas:\n  \

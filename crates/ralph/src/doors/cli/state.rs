@@ -25,13 +25,14 @@ use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, start};
 use crate::checks::task_list;
-use crate::engine::{Asked, EngineError, Outcome};
-use crate::loops::SessionLoop;
+use crate::doors::hook;
+use crate::loops::ancestry;
+use crate::loops::judge::{Asked, EngineError, Outcome};
+use crate::loops::session::SessionLoop;
 use crate::show::terminal::live::Live;
 use crate::show::{exit, terminal};
 use crate::store::effective_gates::InForce;
 use crate::sys::env;
-use crate::{ancestry, hook};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

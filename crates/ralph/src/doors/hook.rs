@@ -32,8 +32,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::checks::gates::Watch;
 use crate::clients::claude::settings;
-use crate::driver::driven;
-use crate::engine::{self, Asked};
+use crate::loops::driver::driven;
+use crate::loops::judge::{self, Asked};
 use crate::store::home::Home;
 use crate::store::{notices, sessions};
 use crate::sys::{clock, env};
@@ -317,7 +317,7 @@ fn asked(call: &HookCall, deadline: Instant) -> Asked<'_> {
         arrived: clock::now(),
         deadline: Some(deadline),
         last_message: &call.last_message,
-        jobs: engine::jobs(),
+        jobs: judge::jobs(),
         keep_going: false,
         fresh: false,
         signals: None,

@@ -45,7 +45,7 @@ use ralph_core::verdict::{Reason, Verdict};
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
 use crate::checks::task_list;
-use crate::engine::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
+use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::store::effective_gates::{Found, InForce, Settings};
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger::{LedgerError, Loop};
@@ -142,7 +142,7 @@ pub(crate) fn take_over(ledger: &Loop, repo: &Repo, plan: &Plan, at_once: bool) 
     if let Some(owner) = taken {
         return Err(DriveError::Owned(owner));
     }
-    proc::end_marked(&engine::run_mark(repo, &plan.loop_id));
+    proc::end_marked(&judge::run_mark(repo, &plan.loop_id));
     Ok(())
 }
 
@@ -214,7 +214,7 @@ impl Driver<'_> {
         }
         let tree_memory = Arc::<TreeMemory>::default();
         // What cannot be read now is told when it is judged.
-        let found = engine::tree_reader(self.repo, self.repo_home).remembering(&tree_memory).read();
+        let found = judge::tree_reader(self.repo, self.repo_home).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
         let mut drive = Drive { driver: self, last, last_run, tree_memory, found };
         let state = match drive.run_to_end(state) {
@@ -372,7 +372,7 @@ impl Drive<'_> {
         let (wishes, dir) = (&driver.plan.wishes, driver.dir());
         let logs = dir.join("logs");
         files::private_dir(&logs)?;
-        engine::keep_newest(&logs);
+        judge::keep_newest(&logs);
         let stamp = clock::now().strftime("%Y%m%dT%H%M%S%.3f");
         let (repo, home) = (driver.repo, driver.repo_home);
         let call = Call {
@@ -385,11 +385,11 @@ impl Drive<'_> {
                 Context::Fresh => ralph_core::money::Micros::ZERO,
             },
             log: &logs.join(format!("{stamp}-agent-{iteration}.log")),
-            marker: &proc::marker(&engine::run_mark(repo, &driver.plan.loop_id)),
+            marker: &proc::marker(&judge::run_mark(repo, &driver.plan.loop_id)),
             longest_run: time_left(state).map_or(wishes.longest_run, |left| left.min(wishes.longest_run)),
             longest_silence: wishes.longest_silence,
             signals: driver.signals,
-            tree: &|| engine::tree_reader(repo, home).read().ok().map(|tree| TreeHash::new(tree.hash())),
+            tree: &|| judge::tree_reader(repo, home).read().ok().map(|tree| TreeHash::new(tree.hash())),
             secrets: GateEnvironment::new(&driver.settings.user.keep_env, repo).secrets,
         };
         let follow = &mut *driver.follow;

@@ -18,8 +18,8 @@ use ralph_core::wire::HookReply;
 
 use super::stop::{judged_before, tell};
 use super::{Door, LetThrough};
-use crate::ancestry;
-use crate::engine::{self, Case, Outcome};
+use crate::loops::ancestry;
+use crate::loops::judge::{self, Case, Outcome};
 use crate::show::language;
 use crate::store::effective_gates::{self, Found, InForce, Settings};
 use crate::store::home::RepoHome;
@@ -101,7 +101,7 @@ impl Guarded {
         if self.state(door)?.watch.is_some() {
             return Ok(Vec::new());
         }
-        let by_agent = engine::agents_plain_loop();
+        let by_agent = judge::agents_plain_loop();
         let others = self.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
         for id in others {
             let red = ledger::state(&self.repo_home.loop_dir(&id))?.red;
@@ -158,7 +158,7 @@ impl Door<'_> {
         }
         guarded.repo_home.create()?;
         let memory = TreeMemory::default();
-        let tree = engine::tree_reader(&guarded.repo, &guarded.repo_home).remembering(&memory).read()?;
+        let tree = judge::tree_reader(&guarded.repo, &guarded.repo_home).remembering(&memory).read()?;
         let counting =
             guarded.trust.that_counts(&guarded.repo, Some(self.session), Beginning::Unknown).counting;
         let seen = Event::PromptSeen {
@@ -390,7 +390,7 @@ impl GuardedStop<'_> {
         let before = by_ledger.map_or(self.watched.tree.as_str(), |watch| watch.tree.as_str());
         let memory = TreeMemory::default();
         // A tree that cannot be read has not stood still: the judgement says what is wrong with it.
-        match engine::tree_reader(repo, repo_home).remembering(&memory).read() {
+        match judge::tree_reader(repo, repo_home).remembering(&memory).read() {
             Ok(tree) if tree.hash() == before => Left::AsFound,
             Ok(_) | Err(_) => Left::Changed,
         }

@@ -7,10 +7,10 @@ use ralph_core::start_request::{self, StartRequest, UsageError};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::ancestry;
 use crate::checks::task_list;
+use crate::loops::ancestry;
+use crate::loops::session::start::{Begun, Refused, Start, accepted_gates};
 use crate::show::{exit, language, terminal};
-use crate::start::{Begun, Refused, Start, accepted_gates};
 use crate::sys::env;
 
 #[derive(clap::Args)]

@@ -20,11 +20,13 @@ use ralph_core::verdict::Verdict;
 use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, init};
-use crate::driver::driven::{self, DrivenLoop};
-use crate::driver::keeper::Keeper;
-use crate::driver::plan::Plan;
-use crate::driver::{self, DriveError, Driver};
-use crate::engine::Asked;
+use crate::loops::driver::driven::{self, DrivenLoop};
+use crate::loops::driver::keeper::Keeper;
+use crate::loops::driver::plan::Plan;
+use crate::loops::driver::{self, DriveError, Driver};
+use crate::loops::judge::Asked;
+use crate::loops::session::start;
+use crate::loops::{ancestry, report};
 use crate::show::exit;
 use crate::show::progress::follow::{self, Output};
 use crate::show::terminal::live::Live;
@@ -35,7 +37,6 @@ use crate::store::repo::Repo;
 use crate::sys::env;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
-use crate::{ancestry, reports, start};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -191,10 +192,10 @@ fn drive(
 /// The last loop here, if its driver was killed when it was over already, but before it could say so.
 pub(super) fn ended_without_a_word(place: &Place) -> Result<Option<DrivenLoop>, Failure> {
     let Some(last) = DrivenLoop::last_in(&place.repo_home)? else { return Ok(None) };
-    let setting = reports::setting(&place.home, &place.repo, &place.settings);
+    let setting = report::setting(&place.home, &place.repo, &place.settings);
     let was_told = last.is_open()
         || last.driven_by().is_some()
-        || reports::is_written(&place.repo_home, &last.id, setting)?;
+        || report::is_written(&place.repo_home, &last.id, setting)?;
     Ok((!was_told).then_some(last))
 }
 
@@ -203,7 +204,7 @@ pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArgumen
     files::sweep_temporary(&place.repo_home.loop_dir(&found.id));
     driver::keep_last_tree(&place.repo, &place.repo_home, &found.id, &found.state);
     if let (Output::Quiet, Ok(Some(report))) =
-        (output.output(), reports::of_loop(&place.repo, &place.repo_home, &found.id))
+        (output.output(), report::of_loop(&place.repo, &place.repo_home, &found.id))
     {
         report.summary().iter().take(1).for_each(|line| terminal::remark(terminal::painted(line)));
     }
@@ -248,10 +249,10 @@ fn no_gates_any_more() -> Failure {
 /// Writes the report and shows how it ended. The end holds, whether or not there is a report of it.
 fn end(place: &Place, id: &LoopId, state: &State, output: Output) {
     let (repo, repo_home) = (&place.repo, &place.repo_home);
-    let setting = reports::setting(&place.home, repo, &place.settings);
-    let written = reports::write(&place.home, repo, repo_home, id, setting);
+    let setting = report::setting(&place.home, repo, &place.settings);
+    let written = report::write(&place.home, repo, repo_home, id, setting);
     if output == Output::People
-        && let Ok(Some(report)) = reports::of_loop(repo, repo_home, id)
+        && let Ok(Some(report)) = report::of_loop(repo, repo_home, id)
     {
         let columns = 20;
         for line in report.summary().into_iter().chain(report.grid(columns)) {

@@ -10,10 +10,10 @@ use ralph_core::wire::HookReply;
 
 use super::stop::tasks_of;
 use super::{Door, LetThrough};
-use crate::ancestry;
-use crate::loops::SessionLoop;
+use crate::loops::ancestry;
+use crate::loops::session::SessionLoop;
+use crate::loops::session::start::{self, Begun, Refused, Start};
 use crate::show::language;
-use crate::start::{self, Begun, Refused, Start};
 use crate::store::effective_gates::{Found, InForce, Settings};
 use crate::store::repo::Repo;
 use crate::store::trust::{Beginning, Trust};

@@ -17,7 +17,7 @@ use super::context::Place;
 use super::{Done, Failure, trust, verify};
 use crate::clients::claude::settings;
 use crate::clients::installed::{Installed, Timeouts, Undone};
-use crate::engine::Asked;
+use crate::loops::judge::Asked;
 use crate::show::exit;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet, table};

@@ -7,7 +7,7 @@ use ralph_core::life::{Happening, happen};
 
 use super::Done;
 use super::context::Place;
-use crate::hook::guard_id;
+use crate::doors::hook::guard_id;
 use crate::show::{language, terminal};
 use crate::store::ledger::Loop;
 use crate::store::sessions;

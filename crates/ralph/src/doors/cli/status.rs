@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::Done;
 use super::context::Place;
 use crate::checks::task_list;
-use crate::driver::driven::DrivenLoop;
+use crate::loops::driver::driven::DrivenLoop;
 use crate::show::language;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::effective_gates::{Found, InForce};

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::ancestry;
-use crate::engine::{self, Asked, Case, EngineError};
+use crate::loops::ancestry;
+use crate::loops::judge::{self, Asked, Case, EngineError};
 use crate::show::exit;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let mut case = plain_case(&place, &in_force);
     case.is_part = subset;
     let asked = Asked {
-        jobs: arguments.jobs.unwrap_or_else(engine::jobs),
+        jobs: arguments.jobs.unwrap_or_else(judge::jobs),
         keep_going: arguments.keep_going,
         fresh: arguments.fresh,
         ..Asked::all_of_it()
@@ -183,7 +183,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
     limits.clock = Sourced::default(None);
     // What an agent's shell makes stands in for nothing, green or red.
     let is_users = !place.is_agents_shell();
-    let id = if is_users { engine::plain_loop() } else { engine::agents_plain_loop() };
+    let id = if is_users { judge::plain_loop() } else { judge::agents_plain_loop() };
     let here = (&place.repo, &place.repo_home);
     Case {
         limits,

@@ -13,7 +13,7 @@ use ralph_core::secrets::Secrets;
 use ralph_core::state::{State, Status};
 
 use crate::checks::gates::GatesLock;
-use crate::driver::driven;
+use crate::loops::driver::driven;
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
 use crate::store::{ledger, sessions};

@@ -9,7 +9,7 @@ use ralph_core::role_briefing;
 use ralph_core::wire::HookReply;
 
 use super::{Door, LetThrough};
-use crate::loops::SessionLoop;
+use crate::loops::session::SessionLoop;
 use crate::store::effective_gates::{Found, Settings};
 use crate::store::repo::Repo;
 use crate::store::trust::{Beginning, Trust};

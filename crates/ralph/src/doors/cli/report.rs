@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::reports;
+use crate::loops::report;
 use crate::show::exit;
 use crate::show::terminal::{self, FAINT, paint};
 use crate::sys::{clock, files};
@@ -94,7 +94,7 @@ fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
     for line in report.page() {
         terminal::say(terminal::painted(&line));
     }
-    if let Some(written) = reports::newest_of(&place.repo, &place.repo_home, &report.id) {
+    if let Some(written) = report::newest_of(&place.repo, &place.repo_home, &report.id) {
         terminal::say("");
         terminal::say(paint(FAINT, format!("  {}", written.markdown.display())));
     }
@@ -103,7 +103,7 @@ fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
 
 /// The loop that is meant. Without a word the last one that was started for a task: a look at the gates is none.
 fn find(place: &Place, word: Option<&str>) -> Result<LoopReport, Failure> {
-    let of = |id: &LoopId| reports::of_loop(&place.repo, &place.repo_home, id);
+    let of = |id: &LoopId| report::of_loop(&place.repo, &place.repo_home, id);
     if word.is_some() {
         let id = place.named_loop(word)?;
         let none =
@@ -161,8 +161,8 @@ fn complete(place: &Place, outcome: ManualOutcome, summary: &str, recommendation
         summary: summary.to_owned(),
         recommendations: recommendations.map(str::to_owned),
     };
-    let setting = reports::setting(&place.home, &place.repo, &place.settings);
-    let written = reports::write_text(
+    let setting = report::setting(&place.home, &place.repo, &place.settings);
+    let written = report::write_text(
         &place.home,
         &place.repo,
         &place.repo_home,

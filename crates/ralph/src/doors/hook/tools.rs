@@ -4,7 +4,7 @@ use ralph_core::wire::HookReply;
 
 use super::{Door, LetThrough};
 use crate::clients::language_servers;
-use crate::loops::SessionLoop;
+use crate::loops::session::SessionLoop;
 
 /// The tool that calls another agent, by its name now and before.
 fn calls_an_agent(tool: &str) -> bool {

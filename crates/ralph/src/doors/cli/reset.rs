@@ -9,8 +9,8 @@ use ralph_core::state::Status;
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::driver::driven::DrivenLoop;
-use crate::loops::SessionLoop;
+use crate::loops::driver::driven::DrivenLoop;
+use crate::loops::session::SessionLoop;
 use crate::show::{exit, terminal};
 use crate::store::exports::state_file::Export;
 use crate::store::ledger::{self, Loop};

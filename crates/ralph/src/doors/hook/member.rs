@@ -21,7 +21,7 @@ use ralph_core::wire::{HookCall, HookEvent, HookReply};
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
 use crate::clients::claude::team_tasks;
-use crate::engine::{self, Asked, Case, EngineError, Outcome, Unwatched};
+use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::store::effective_gates::{self, Found, InForce, Settings};
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::{Repo, Task};
@@ -305,7 +305,7 @@ impl MemberStop<'_> {
         let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
         let Some(tree) = state.last.and_then(|last| last.tree).filter(|_| gave_up) else { return Ok(false) };
         let memory = TreeMemory::default();
-        let now = engine::tree_reader(self.repo, &home).remembering(&memory).read();
+        let now = judge::tree_reader(self.repo, &home).remembering(&memory).read();
         Ok(now.is_ok_and(|now| tree == TreeHash::new(now.hash())))
     }
 
