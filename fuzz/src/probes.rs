@@ -7,27 +7,28 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_core::budget::{Attempts, Limits};
 use ralph_core::config::user::UserFile;
 use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
 use ralph_core::decide::decide;
 use ralph_core::excerpt::excerpt;
 use ralph_core::facts::{Checks, Evidence, ExportFile, ExportSeen, Facts, Standing};
-use ralph_core::foreign_text;
-use ralph_core::gate::plan::{Plan, Progress};
-use ralph_core::id::{AgentId, Digest};
-use ralph_core::layout::{self, Layout};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head};
 use ralph_core::loop_file::LoopFile;
+use ralph_core::model::budget::{Attempts, Limits};
+use ralph_core::model::foreign_text;
+use ralph_core::model::gate::plan::{Plan, Progress};
+use ralph_core::model::id::{AgentId, Digest};
+use ralph_core::model::layout::{self, Layout};
+use ralph_core::model::secrets::Secrets;
+use ralph_core::model::{duration, preset};
 use ralph_core::promise::{self, Promise, PromiseSeen};
-use ralph_core::secrets::Secrets;
 use ralph_core::state::State;
 use ralph_core::state_file::Exported;
 use ralph_core::stream::{AgentEvent, Channel, Dialect, StreamReader, is_session_id};
 use ralph_core::task_list::TaskList;
 use ralph_core::wire::{HookReply, claude};
-use ralph_core::{agent_profile, agent_report, completion_marker as marker, duration, feedback, preset};
+use ralph_core::{agent_profile, agent_report, completion_marker as marker, feedback};
 use serde_json::Value;
 
 pub type Probe = fn(&[u8]);
@@ -325,7 +326,7 @@ fn facts(export: ExportSeen) -> Facts {
         session: None,
         task,
         layout: Layout::Ideal,
-        preset: &ralph_core::preset::CHECK,
+        preset: &ralph_core::model::preset::CHECK,
         limits,
         definition: Digest::of(""),
         standing: Standing::Accepted,

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::problem::did_you_mean;
-use crate::gate::Gate;
-use crate::id::SessionId;
-use crate::money::Micros;
+use crate::model::gate::Gate;
+use crate::model::id::SessionId;
+use crate::model::money::Micros;
 use crate::stream::{Dialect, is_session_id};
 
 mod claude_rules;

@@ -6,11 +6,11 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::foreign_text;
-use crate::id::GateName;
 use crate::lang::{Lang, Values, Words, fill};
-use crate::loop_error::ErrorKind;
-use crate::secrets::Secrets;
+use crate::model::foreign_text;
+use crate::model::id::GateName;
+use crate::model::loop_error::ErrorKind;
+use crate::model::secrets::Secrets;
 
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,13 @@ use globset::{Glob, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::agent_profile::Profile;
-use crate::budget::Budget;
-use crate::duration;
-use crate::foreign_text;
-use crate::gate::plan::{Plan, PlanError};
-use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
-use crate::id::GateName;
-use crate::layout::Layout;
+use crate::model::budget::Budget;
+use crate::model::duration;
+use crate::model::foreign_text;
+use crate::model::gate::plan::{Plan, PlanError};
+use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use crate::model::id::GateName;
+use crate::model::layout::Layout;
 
 mod agents;
 pub mod problem;

@@ -5,14 +5,14 @@
 
 use jiff::Timestamp;
 
-use crate::budget::{Attempts, OnExhausted};
 use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen};
-use crate::gate::{Answer, GateReport, Outcome};
-use crate::id::{Digest, GateName, TreeHash};
 use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
+use crate::model::budget::{Attempts, OnExhausted};
+use crate::model::gate::{Answer, GateReport, Outcome};
+use crate::model::id::{Digest, GateName, TreeHash};
+use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 use crate::promise::PromiseSeen;
 use crate::state::{State, Status, seconds_between};
-use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// What came of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]

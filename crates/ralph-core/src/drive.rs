@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent_profile::Context;
 use crate::driver_prompt::Approach;
-use crate::id::SessionId;
 use crate::ledger::event::{AgentEnd, AgentRun, Event, Owner};
-use crate::money::Micros;
+use crate::model::id::SessionId;
+use crate::model::money::Micros;
 use crate::promise::PromiseSeen;
 use crate::state::{State, Status};
 use crate::stream::Limit;

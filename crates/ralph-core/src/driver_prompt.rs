@@ -2,11 +2,11 @@
 //! paid for in every iteration, and an agent that goes on with its session has most of it already.
 
 use crate::agent_profile::Context;
-use crate::budget::Attempts;
 use crate::excerpt::excerpt;
 use crate::facts::{GatesSeen, Standing, TasksSeen};
 use crate::feedback::{changed_by_gates, changed_definition, gate_block, since_last_time};
-use crate::gate::{Answer, Gate, GateReport};
+use crate::model::budget::Attempts;
+use crate::model::gate::{Answer, Gate, GateReport};
 use crate::promise::Promise;
 use crate::state::State;
 use crate::stream::Denial;
@@ -189,8 +189,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::gate::{DEFAULT_TIMEOUT, Order, Outcome};
-    use crate::id::{Digest, GateName, SessionId, TreeHash};
+    use crate::model::gate::{DEFAULT_TIMEOUT, Order, Outcome};
+    use crate::model::id::{Digest, GateName, SessionId, TreeHash};
 
     fn gate(run: &str) -> Gate {
         Gate {

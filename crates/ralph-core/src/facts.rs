@@ -2,17 +2,17 @@
 
 use jiff::Timestamp;
 
-use crate::budget::Limits;
-use crate::gate::receipt::Receipt;
-use crate::gate::{Answer, Gate, GateReport};
-use crate::hygiene::Flaw;
-use crate::id::{Digest, SessionId, TreeHash};
-use crate::layout::Layout;
 use crate::ledger::event::{FailureMark, Subject};
-use crate::preset::Preset;
+use crate::model::budget::Limits;
+use crate::model::gate::receipt::Receipt;
+use crate::model::gate::{Answer, Gate, GateReport};
+use crate::model::hygiene::Flaw;
+use crate::model::id::{Digest, SessionId, TreeHash};
+use crate::model::layout::Layout;
+use crate::model::preset::Preset;
+use crate::model::verdict::Trouble;
 use crate::promise::PromiseSeen;
 use crate::state_file::Exported;
-use crate::verdict::Trouble;
 
 /// Everything about one attempt to stop.
 #[derive(Clone, Debug)]

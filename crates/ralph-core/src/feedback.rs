@@ -3,15 +3,15 @@
 //! Tokens are money: one line of reason, then the detail once. A gate's output is somebody else's text, so it stands in a
 //! frame that says so.
 
-use crate::budget::Attempts;
 use crate::decide::Decision;
-use crate::duration;
 use crate::facts::{Evidence, Facts, GatesSeen, Standing};
-use crate::gate::{Answer, GateReport};
-use crate::id::GateName;
 use crate::ledger::event::{FailureMark, Subject};
+use crate::model::budget::Attempts;
+use crate::model::duration;
+use crate::model::gate::{Answer, GateReport};
+use crate::model::id::GateName;
+use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 use crate::state::State;
-use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 pub mod session;
 
@@ -322,7 +322,7 @@ pub(crate) fn since_last_time(before: &State, seen: &GatesSeen) -> Option<String
 
 fn is_in(report: &GateReport, marks: &[FailureMark]) -> bool {
     let text: String = report.excerpt.chars().filter(|c| !c.is_ascii_digit()).collect();
-    let text = crate::id::Digest::of(text);
+    let text = crate::model::id::Digest::of(text);
     marks.iter().any(|mark| mark.gate == report.gate && mark.text == text)
 }
 

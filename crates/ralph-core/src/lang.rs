@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::loop_error::ErrorKind;
+use crate::model::loop_error::ErrorKind;
 
 mod en;
 mod es;

@@ -4,11 +4,11 @@
 //! remember means that it makes no difference to this loop.
 
 use crate::agent_report::AgentReport;
-use crate::id::{AgentId, SessionId};
 use crate::ledger::event::{CancelCause, Event, PauseCause, ProcessIdentity, TypedError};
-use crate::note::{MOST_NOTES, NoteValue};
+use crate::model::id::{AgentId, SessionId};
+use crate::model::note::{MOST_NOTES, NoteValue};
+use crate::model::verdict::LimitHit;
 use crate::state::{State, Status};
-use crate::verdict::LimitHit;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -179,14 +179,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::budget::Limits;
-    use crate::goal::Goal;
-    use crate::id::Digest;
-    use crate::layout::{Clocks, Layout};
     use crate::ledger::event::Subject;
-    use crate::loop_error::ErrorKind;
-    use crate::preset;
-    use crate::verdict::Verdict;
+    use crate::model::budget::Limits;
+    use crate::model::goal::Goal;
+    use crate::model::id::Digest;
+    use crate::model::layout::{Clocks, Layout};
+    use crate::model::loop_error::ErrorKind;
+    use crate::model::preset;
+    use crate::model::verdict::Verdict;
 
     fn started() -> State {
         let goal = Goal { task: "x".into(), promise: None, list: None, archive: false, lang: None };

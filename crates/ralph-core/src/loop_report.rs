@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::budget::Attempts;
-use crate::foreign_text;
-use crate::gate::{Answer, GateReport};
-use crate::id::{GateName, LoopId};
 use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, PauseCause, Subject};
-use crate::money::Micros;
-use crate::secrets::Secrets;
+use crate::model::budget::Attempts;
+use crate::model::foreign_text;
+use crate::model::gate::{Answer, GateReport};
+use crate::model::id::{GateName, LoopId};
+use crate::model::money::Micros;
+use crate::model::secrets::Secrets;
+use crate::model::verdict::{LimitHit, Reason, Verdict};
 use crate::state::{State, Status};
 use crate::stream::{Denial, Tokens};
-use crate::verdict::{LimitHit, Reason, Verdict};
 
 mod advice;
 mod json;

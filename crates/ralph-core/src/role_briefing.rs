@@ -1,7 +1,7 @@
 //! What an agent hears when it is called into a session whose work is judged: by what, by which standards, and for what.
 //! Short: every agent that is called pays for it.
 
-use crate::gate::Gate;
+use crate::model::gate::Gate;
 
 /// More gates than this are only counted.
 const MOST_GATES: usize = 12;
@@ -37,8 +37,8 @@ pub fn text(gates: &[Gate], task: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{DEFAULT_TIMEOUT, Order};
-    use crate::id::GateName;
+    use crate::model::gate::{DEFAULT_TIMEOUT, Order};
+    use crate::model::id::GateName;
 
     fn gate(run: &str, advisory: bool) -> Gate {
         Gate {

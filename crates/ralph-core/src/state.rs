@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent_report::AgentReport;
-use crate::budget::Limits;
 use crate::drive::Drive;
-use crate::goal::Goal;
-use crate::id::{AgentId, Digest, SessionId, TreeHash};
-use crate::layout::Layout;
 use crate::ledger::event::{
     CancelCause, Event, ExportOddity, FailureMark, Judgement, PauseCause, ProcessIdentity, ResetCause,
     Subject, TypedError,
 };
-use crate::note::NoteValue;
-use crate::verdict::{LimitHit, Reason, Verdict};
+use crate::model::budget::Limits;
+use crate::model::goal::Goal;
+use crate::model::id::{AgentId, Digest, SessionId, TreeHash};
+use crate::model::layout::Layout;
+use crate::model::note::NoteValue;
+use crate::model::verdict::{LimitHit, Reason, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {

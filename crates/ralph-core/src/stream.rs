@@ -9,9 +9,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::SessionId;
-use crate::money::Micros;
-use crate::secrets::Secrets;
+use crate::model::id::SessionId;
+use crate::model::money::Micros;
+use crate::model::secrets::Secrets;
 
 mod claude;
 mod codex;

@@ -1,7 +1,7 @@
 //! One vocabulary for every agent client: what a hook call says, what a hook may answer. Each client's dialect is one file.
 
 use crate::facts::BackgroundWork;
-use crate::id::{AgentId, SessionId};
+use crate::model::id::{AgentId, SessionId};
 
 pub mod claude;
 

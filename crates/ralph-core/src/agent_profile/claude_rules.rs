@@ -4,7 +4,7 @@
 //! into a harmless command such as `tail`; every other part of a longer line still has to be allowed by itself. A line
 //! of several commands is allowed by exactly that line. Brackets inside brackets match nothing.
 
-use crate::gate::Gate;
+use crate::model::gate::Gate;
 
 /// The gates' own commands, then what the person allows beyond that.
 pub(super) fn rules(gates: &[Gate], allow: &[String]) -> Vec<String> {
@@ -50,8 +50,8 @@ pub(crate) fn is_rule(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{DEFAULT_TIMEOUT, Order};
-    use crate::id::GateName;
+    use crate::model::gate::{DEFAULT_TIMEOUT, Order};
+    use crate::model::id::GateName;
 
     fn gate(run: &str) -> Gate {
         Gate {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::gate::{DEFAULT_TIMEOUT, Order};
-use crate::id::GateName;
+use crate::model::gate::{DEFAULT_TIMEOUT, Order};
+use crate::model::id::GateName;
 
 const PROMPT: &str = "/home/user/.ralph/prompt 3.md";
 const SENTENCE: &str = "Read the file /home/user/.ralph/prompt 3.md and do what it says.";

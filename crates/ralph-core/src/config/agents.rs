@@ -6,7 +6,7 @@
 use super::problem::{Place, Problem, did_you_mean};
 use super::raw::{Items, Named, RawAgent, RawCommandAgent, RawValue, Spanned};
 use crate::agent_profile::{Argument, Profile, Value, built_in};
-use crate::foreign_text;
+use crate::model::foreign_text;
 use crate::stream::Dialect;
 
 pub(super) fn of_repo(raw: Named<RawCommandAgent>) -> Result<Vec<Profile>, Problem> {

@@ -11,8 +11,8 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 pub use serde_saphyr::Spanned;
 
 use super::problem::{Place, Problem, did_you_mean};
-use crate::budget::OnExhausted;
-use crate::layout::Layout;
+use crate::model::budget::OnExhausted;
+use crate::model::layout::Layout;
 
 #[derive(Debug, Default)]
 pub struct RawConfig {

@@ -1,7 +1,7 @@
 //! The config as tables: what people write, what it means, what they are told.
 
 use super::*;
-use crate::budget::{Attempts, OnExhausted};
+use crate::model::budget::{Attempts, OnExhausted};
 use proptest::prelude::*;
 
 fn parse(text: &str, layout: Layout) -> Result<Config, Problem> {

@@ -9,9 +9,9 @@ use super::problem::{Place, Problem};
 use super::raw::{self, Named, OneOrMany, RawAgent, RawBudget, Scalar, Spanned};
 use super::reports::Reports;
 use crate::agent_profile::{self, Profile};
-use crate::budget::Budget;
-use crate::duration;
-use crate::foreign_text;
+use crate::model::budget::Budget;
+use crate::model::duration;
+use crate::model::foreign_text;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserFile {
@@ -73,7 +73,7 @@ fn rule(entry: Spanned<String>) -> Result<String, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Attempts;
+    use crate::model::budget::Attempts;
 
     #[test]
     fn numbers_and_kept_variables_are_read_and_typos_named() {

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
 use super::*;
-use crate::budget::{Budget, Limits, Origin};
 use crate::facts::BackgroundWork;
-use crate::goal::Goal;
-use crate::id::{AgentId, SessionId};
-use crate::layout::Clocks;
 use crate::life::Happening;
-use crate::preset::{self, Preset};
+use crate::model::budget::{Budget, Limits, Origin};
+use crate::model::goal::Goal;
+use crate::model::id::{AgentId, SessionId};
+use crate::model::layout::Clocks;
+use crate::model::preset::{self, Preset};
 use crate::promise::NearMiss;
 
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
@@ -26,7 +26,7 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
         subject: Subject::Session,
         session: Some(SessionId::new("s1")),
         task: None,
-        layout: crate::layout::Layout::Native,
+        layout: crate::model::layout::Layout::Native,
         preset: preset.name.into(),
         definition: Digest::of(""),
         limits,
@@ -250,7 +250,7 @@ fn a_task_list_that_tells_nothing_is_an_error_and_the_third_pauses() {
     assert_eq!(verdict(&decisions[2]), Some(Verdict::Paused));
     assert_eq!(running.state.attempts, 0);
     let kinds: Vec<_> = running.state.troubles.iter().map(|error| error.kind).collect();
-    assert_eq!(kinds, [crate::loop_error::ErrorKind::TaskNotFound; 3]);
+    assert_eq!(kinds, [crate::model::loop_error::ErrorKind::TaskNotFound; 3]);
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::{Budget, Limits, Origin, Sourced};
 use crate::facts::ExportSeen;
-use crate::gate::receipt::{Receipt, Witnessed};
-use crate::gate::{DEFAULT_TIMEOUT, Gate, Order};
-use crate::id::{AgentId, SessionId};
-use crate::layout::Layout;
-use crate::preset;
+use crate::model::budget::{Budget, Limits, Origin, Sourced};
+use crate::model::gate::receipt::{Receipt, Witnessed};
+use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use crate::model::id::{AgentId, SessionId};
+use crate::model::layout::Layout;
+use crate::model::preset;
 use crate::state_file::Exported;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
@@ -669,7 +669,7 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
     ] {
         let with = |facts: Facts| Facts {
             preset,
-            limits: Limits::new(preset, crate::layout::Clocks { stale_after: None, clock: None }),
+            limits: Limits::new(preset, crate::model::layout::Clocks { stale_after: None, clock: None }),
             ..facts
         };
         let mut check = Loop::default();

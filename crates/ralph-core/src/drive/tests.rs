@@ -38,9 +38,9 @@ fn out_of_usage() -> AgentEnd {
 
 fn judged(iteration: u32) -> Event {
     Event::CannotTell {
-        trouble: crate::verdict::Trouble::Busy { why: format!("{iteration}") },
+        trouble: crate::model::verdict::Trouble::Busy { why: format!("{iteration}") },
         in_a_row: 1,
-        verdict: crate::verdict::Verdict::Held,
+        verdict: crate::model::verdict::Verdict::Held,
     }
 }
 
@@ -163,9 +163,9 @@ fn what_has_cost_as_much_as_it_may_is_judged_whoever_ended_the_run() {
     ];
     for (what, events, expected) in table {
         let mut state = driven(Memory::Fresh, &events);
-        let clocks = crate::layout::Clocks { clock: None, stale_after: None };
-        let mut limits = crate::budget::Limits::new(&crate::preset::DRIVE, clocks);
-        limits.cost = crate::budget::Sourced::default(Micros::from_dollars(5.0));
+        let clocks = crate::model::layout::Clocks { clock: None, stale_after: None };
+        let mut limits = crate::model::budget::Limits::new(&crate::model::preset::DRIVE, clocks);
+        limits.cost = crate::model::budget::Sourced::default(Micros::from_dollars(5.0));
         state.limits = Some(limits);
         assert_eq!(next(&state, at(0)), expected, "{what}");
     }
@@ -219,11 +219,11 @@ fn the_same_denial_three_times_in_a_row_is_hopeless() {
 #[test]
 fn when_its_time_is_over_it_is_judged_and_time_that_it_rested_does_not_count() {
     let limits = |state: &mut State| {
-        let mut limits = crate::budget::Limits::new(
-            &crate::preset::DRIVE,
-            crate::layout::Clocks { clock: Some(Duration::from_secs(100)), stale_after: None },
+        let mut limits = crate::model::budget::Limits::new(
+            &crate::model::preset::DRIVE,
+            crate::model::layout::Clocks { clock: Some(Duration::from_secs(100)), stale_after: None },
         );
-        limits.attempts = crate::budget::Sourced::default(crate::budget::Attempts::Unlimited);
+        limits.attempts = crate::model::budget::Sourced::default(crate::model::budget::Attempts::Unlimited);
         (state.limits, state.started_at) = (Some(limits), Some(at(0)));
     };
     let mut state = driven(Memory::Fresh, &[began(1), ended(1, AgentEnd::Finished), judged(1)]);

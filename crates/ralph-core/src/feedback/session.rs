@@ -6,13 +6,13 @@ use super::{
     since_last_time,
 };
 use crate::agent_report::AgentReport;
-use crate::budget::Attempts;
 use crate::facts::{Evidence, Facts, SessionStop, Standing, TasksSeen};
-use crate::gate::Answer;
-use crate::goal::Goal;
+use crate::model::budget::Attempts;
+use crate::model::gate::Answer;
+use crate::model::goal::Goal;
+use crate::model::verdict::Reason;
 use crate::promise::{self, Promise, PromiseSeen};
 use crate::state::State;
-use crate::verdict::Reason;
 
 /// What a held session hears.
 pub(super) fn for_held(

@@ -8,19 +8,19 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent_report::AgentReport;
-use crate::budget::Limits;
 use crate::drive::Wishes;
-use crate::gate::GateReport;
-use crate::gate::receipt::Receipt;
-use crate::goal::Goal;
-use crate::id::{AgentId, Digest, GateName, SessionId, TreeHash};
-use crate::layout::Layout;
-use crate::loop_error::ErrorKind;
-use crate::money::Micros;
-use crate::note::NoteValue;
+use crate::model::budget::Limits;
+use crate::model::gate::GateReport;
+use crate::model::gate::receipt::Receipt;
+use crate::model::goal::Goal;
+use crate::model::id::{AgentId, Digest, GateName, SessionId, TreeHash};
+use crate::model::layout::Layout;
+use crate::model::loop_error::ErrorKind;
+use crate::model::money::Micros;
+use crate::model::note::NoteValue;
+use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 use crate::promise::PromiseSeen;
 use crate::stream::{Denial, Tokens};
-use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Who is trying to stop.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::Digest;
 use crate::ledger::event::Event;
+use crate::model::id::Digest;
 
 /// The version of the line's form that this build writes.
 pub const VERSION: u32 = 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::phrase::{Phrase, one_line};
 use super::{Ending, GateSeen, LoopKind, LoopReport, Mark};
 use crate::ledger::event::{CancelCause, PauseCause};
-use crate::verdict::{LimitHit, Reason, Trouble, Verdict};
+use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Of gates, rules and processes; more of them say no more.
 const MOST: usize = 10;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::markdown::sentence;
 use super::phrase::Phrase;
 use super::{GateSeen, Iteration, LoopKind, LoopReport};
-use crate::verdict::LimitHit;
+use crate::model::verdict::LimitHit;
 
 /// Keys are added, never renamed; a change of what one means changes this.
 pub(super) const VERSION: u32 = 1;

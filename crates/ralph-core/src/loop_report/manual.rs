@@ -9,7 +9,7 @@ use super::json::{VERSION, millis, texts};
 use super::markdown::{Page, moment};
 use super::phrase::Phrase;
 use super::{ReportStatus, plain};
-use crate::duration;
+use crate::model::duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManualReport {

@@ -6,8 +6,8 @@ use unicode_width::UnicodeWidthStr as _;
 use super::markdown::{agent_word, limit_words, sentence, sign};
 use super::phrase::{Phrase, clipped, one_line};
 use super::{GateSeen, Iteration, LoopReport, Mark, ReportStatus};
-use crate::duration;
-use crate::id::GateName;
+use crate::model::duration;
+use crate::model::id::GateName;
 
 /// What a span is, for whoever paints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

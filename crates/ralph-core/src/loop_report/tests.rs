@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::{Limits, Origin, Sourced};
 use crate::drive::{Memory, Wishes};
-use crate::gate::Outcome;
-use crate::goal::Goal;
-use crate::id::{Digest, SessionId, TreeHash};
-use crate::layout::{Clocks, Layout};
 use crate::ledger::event::{FailureMark, TypedError};
-use crate::loop_error::ErrorKind;
-use crate::preset;
-use crate::verdict::Trouble;
+use crate::model::budget::{Limits, Origin, Sourced};
+use crate::model::gate::Outcome;
+use crate::model::goal::Goal;
+use crate::model::id::{Digest, SessionId, TreeHash};
+use crate::model::layout::{Clocks, Layout};
+use crate::model::loop_error::ErrorKind;
+use crate::model::preset;
+use crate::model::verdict::Trouble;
 
 /// A ledger in the making: each step some seconds after the one before.
 struct Story {

@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::loose::{Add, Few, FirstText, Flag, Number, Object, Sum, Text, object};
 use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
-use crate::id::SessionId;
-use crate::money::Micros;
+use crate::model::id::SessionId;
+use crate::model::money::Micros;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

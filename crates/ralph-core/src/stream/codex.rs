@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::loose::{Few, Number, Object, Text, object};
 use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
-use crate::id::SessionId;
+use crate::model::id::SessionId;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::loose::{Flag, Number, Object, Text, object};
 use super::shown::MOST_MESSAGE;
 use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
-use crate::id::SessionId;
+use crate::model::id::SessionId;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -1,8 +1,8 @@
 //! An agent's text cut to what is shown of it. The cut comes before the cleaning, so that one endless line costs nothing,
 //! and again after it.
 
-use crate::foreign_text;
-use crate::secrets::Secrets;
+use crate::model::foreign_text;
+use crate::model::secrets::Secrets;
 
 /// How much of one message is told.
 const MOST_SAID: usize = 2_000;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentEvent, Dialect, RunResult, Tokens};
-use crate::id::SessionId;
-use crate::money::Micros;
+use crate::model::id::SessionId;
+use crate::model::money::Micros;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

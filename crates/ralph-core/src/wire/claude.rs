@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::{HookCall, HookEvent, HookReply, Unreadable};
 use crate::facts::BackgroundWork;
-use crate::foreign_text::for_terminal;
-use crate::id::{AgentId, SessionId};
+use crate::model::foreign_text::for_terminal;
+use crate::model::id::{AgentId, SessionId};
 
 /// The client shows up to about 10,000 characters of context whole.
 pub const MOST_CONTEXT: usize = 9_500;

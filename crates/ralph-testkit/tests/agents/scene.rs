@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use ralph_core::agent_profile::{CommandLine, Context, RunWish, Value, command_line, find};
-use ralph_core::gate::{DEFAULT_TIMEOUT, Gate, Order};
-use ralph_core::id::{GateName, SessionId};
+use ralph_core::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use ralph_core::model::id::{GateName, SessionId};
 use ralph_core::stream::{Channel, Limit, StreamReader, StreamSummary};
 use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
 use tempfile::TempDir;

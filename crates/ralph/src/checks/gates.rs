@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use ralph_core::facts::GatesSeen;
-use ralph_core::foreign_text;
-use ralph_core::gate::plan::{Plan, Progress};
-use ralph_core::gate::receipt::{Receipt, Witnessed};
-use ralph_core::gate::{Answer, Gate, GateReport, Outcome};
-use ralph_core::id::{Digest, TreeHash};
-use ralph_core::secrets::Secrets;
-use ralph_core::verdict::Trouble;
+use ralph_core::model::foreign_text;
+use ralph_core::model::gate::plan::{Plan, Progress};
+use ralph_core::model::gate::receipt::{Receipt, Witnessed};
+use ralph_core::model::gate::{Answer, Gate, GateReport, Outcome};
+use ralph_core::model::id::{Digest, TreeHash};
+use ralph_core::model::secrets::Secrets;
+use ralph_core::model::verdict::Trouble;
 
 use crate::store::home::RepoHome;
 use crate::sys::clock;
@@ -465,7 +465,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[cfg(test)]
 pub(crate) fn tests_report() -> GateReport {
     GateReport {
-        gate: ralph_core::id::GateName::new("test"),
+        gate: ralph_core::model::id::GateName::new("test"),
         run: "true".into(),
         outcome: Outcome::Passed,
         advisory: false,

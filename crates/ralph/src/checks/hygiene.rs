@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use ralph_core::hygiene::{Flaw, FlawKind, MOST_FLAWS, added, look};
+use ralph_core::model::hygiene::{Flaw, FlawKind, MOST_FLAWS, added, look};
 use serde::de::IgnoredAny;
 
 use crate::sys::{env, short_command};

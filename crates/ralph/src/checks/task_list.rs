@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ralph_core::facts::TasksSeen;
-use ralph_core::goal::ListSource;
+use ralph_core::model::goal::ListSource;
+use ralph_core::model::verdict::Trouble;
 use ralph_core::task_list::{Task, TaskList};
-use ralph_core::verdict::Trouble;
 
 use crate::sys::files;
 

@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::gate::Gate;
-use ralph_core::id::Digest;
+use ralph_core::model::gate::Gate;
+use ralph_core::model::id::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::clients::claude::settings;
@@ -183,7 +183,7 @@ fn longest(gates: &[Gate]) -> u64 {
 mod tests {
     use super::*;
     use ralph_core::config::{Config, Defaults};
-    use ralph_core::layout::Layout;
+    use ralph_core::model::layout::Layout;
 
     #[test]
     fn the_clients_time_out_fits_all_gates_within_bounds() {

@@ -169,7 +169,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn wrong_hook(arguments: &HookArguments) -> ExitCode {
     let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
-    let wrong_time = times.filter_map(|text| ralph_core::duration::parse(text).err()).next();
+    let wrong_time = times.filter_map(|text| ralph_core::model::duration::parse(text).err()).next();
     terminal::error(
         wrong_time.unwrap_or_else(|| format!("there is no client `{}`; there is: claude", arguments.client)),
     );

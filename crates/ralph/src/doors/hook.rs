@@ -22,11 +22,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_core::duration;
 use ralph_core::feedback::Notice;
-use ralph_core::foreign_text;
-use ralph_core::id::SessionId;
-use ralph_core::secrets::Secrets;
+use ralph_core::model::duration;
+use ralph_core::model::foreign_text;
+use ralph_core::model::id::SessionId;
+use ralph_core::model::secrets::Secrets;
 use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -145,7 +145,7 @@ fn unreadable(why: &str) -> ExitCode {
 fn complain(line: &str) -> ExitCode {
     let line = line.strip_prefix("ralph: ").unwrap_or(line);
     let _nobody_listens =
-        writeln!(io::stderr(), "ralph: {}", ralph_core::foreign_text::for_terminal(line, &[]));
+        writeln!(io::stderr(), "ralph: {}", ralph_core::model::foreign_text::for_terminal(line, &[]));
     ExitCode::SUCCESS
 }
 

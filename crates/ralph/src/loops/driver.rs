@@ -29,18 +29,18 @@ use ralph_core::agent_profile::{CommandLine, Context, Profile, RunWish, Value, c
 use ralph_core::decide::Decision;
 use ralph_core::drive::{self, Next};
 use ralph_core::driver_prompt::{self, Approach, LastTime};
-use ralph_core::duration;
 use ralph_core::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
-use ralph_core::gate::receipt::Receipt;
-use ralph_core::gate::{Gate, GateReport};
-use ralph_core::id::{Digest, LoopId, TreeHash};
-use ralph_core::layout::Layout;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
-use ralph_core::preset;
+use ralph_core::model::duration;
+use ralph_core::model::gate::receipt::Receipt;
+use ralph_core::model::gate::{Gate, GateReport};
+use ralph_core::model::id::{Digest, LoopId, TreeHash};
+use ralph_core::model::layout::Layout;
+use ralph_core::model::preset;
+use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::state::{LastJudgement, State, Status};
 use ralph_core::stream::{Denial, StreamSummary};
-use ralph_core::verdict::{Reason, Verdict};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
@@ -382,7 +382,7 @@ impl Drive<'_> {
             dialect: driver.plan.profile.dialect,
             cost_before: match context {
                 Context::Continue(_) => state.drive.session_cost,
-                Context::Fresh => ralph_core::money::Micros::ZERO,
+                Context::Fresh => ralph_core::model::money::Micros::ZERO,
             },
             log: &logs.join(format!("{stamp}-agent-{iteration}.log")),
             marker: &proc::marker(&judge::run_mark(repo, &driver.plan.loop_id)),

@@ -7,10 +7,10 @@ use std::io;
 use std::path::PathBuf;
 
 use ralph_core::feedback::Notice;
-use ralph_core::id::{LoopId, SessionId};
 use ralph_core::lang::fill;
 use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Subject};
 use ralph_core::life::{Carrier, Happening, happen};
+use ralph_core::model::id::{LoopId, SessionId};
 use ralph_core::state::{State, Status};
 
 use crate::loops::{ancestry, report};

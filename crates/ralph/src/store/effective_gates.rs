@@ -3,16 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
-use ralph_core::budget::{Budget, Limits, Origin, Sourced};
 use ralph_core::config::{Config, Defaults, Problem};
 use ralph_core::facts::Standing;
-use ralph_core::foreign_text;
-use ralph_core::gate::DEFAULT_TIMEOUT;
-use ralph_core::id::{Digest, SessionId};
-use ralph_core::layout::Layout;
-use ralph_core::secrets::Secrets;
-use ralph_core::verdict::Trouble;
-use ralph_core::{duration, preset};
+use ralph_core::model::budget::{Budget, Limits, Origin, Sourced};
+use ralph_core::model::foreign_text;
+use ralph_core::model::gate::DEFAULT_TIMEOUT;
+use ralph_core::model::id::{Digest, SessionId};
+use ralph_core::model::layout::Layout;
+use ralph_core::model::secrets::Secrets;
+use ralph_core::model::verdict::Trouble;
+use ralph_core::model::{duration, preset};
 
 use crate::store::home::Home;
 use crate::store::repo::{ConfigFile, Repo};

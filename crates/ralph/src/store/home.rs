@@ -32,7 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::id::{Digest, LoopId, SessionId};
+use ralph_core::model::id::{Digest, LoopId, SessionId};
 
 use crate::sys::files::Lock;
 use crate::sys::{env, files};

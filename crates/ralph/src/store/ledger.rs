@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use ralph_core::id::LoopId;
 use ralph_core::ledger::event::{CancelCause, Event, PauseCause, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
+use ralph_core::model::id::LoopId;
+use ralph_core::model::verdict::Verdict;
 use ralph_core::state::State;
-use ralph_core::verdict::Verdict;
 
 use crate::store::home::RepoHome;
 use crate::sys::clock;
@@ -456,10 +456,10 @@ pub(crate) fn read_line_at(dir: &Path, offset: u64) -> Option<Line> {
 mod tests {
     use std::fs;
 
-    use ralph_core::id::{Digest, TreeHash};
     use ralph_core::ledger::event::{Judgement, ResetCause};
+    use ralph_core::model::id::{Digest, TreeHash};
+    use ralph_core::model::verdict::Reason;
     use ralph_core::state::Status;
-    use ralph_core::verdict::Reason;
 
     use super::*;
     use crate::store::home::Home;

@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_core::feedback::{self, Notice};
-use ralph_core::id::SessionId;
 use ralph_core::ledger::event::Event;
-use ralph_core::verdict::Verdict;
+use ralph_core::model::id::SessionId;
+use ralph_core::model::verdict::Verdict;
 use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 

@@ -9,8 +9,8 @@ use std::io;
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use ralph_core::id::Digest;
-use ralph_core::layout::{self, Layout, NoTask};
+use ralph_core::model::id::Digest;
+use ralph_core::model::layout::{self, Layout, NoTask};
 
 use crate::store::trust::Trust;
 use crate::sys::files;

@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use ralph_core::id::{Digest, LoopId, SessionId};
 use ralph_core::ledger::event::ProcessIdentity;
-use ralph_core::verdict::Verdict;
+use ralph_core::model::id::{Digest, LoopId, SessionId};
+use ralph_core::model::verdict::Verdict;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_core::config::Guard;
-use ralph_core::id::{Digest, SessionId};
-use ralph_core::layout::Layout;
+use ralph_core::model::id::{Digest, SessionId};
+use ralph_core::model::layout::Layout;
 use ralph_core::state::State;
 use serde::{Deserialize, Serialize};
 

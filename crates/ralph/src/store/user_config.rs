@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ralph_core::agent_profile::Profile;
-use ralph_core::budget::Budget;
 use ralph_core::config::Reports;
 use ralph_core::config::user::UserFile;
+use ralph_core::model::budget::Budget;
 
 use crate::store::effective_gates::SettingsError;
 use crate::sys::{env, files};

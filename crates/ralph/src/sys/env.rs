@@ -26,7 +26,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::id::SessionId;
+use ralph_core::model::id::SessionId;
 
 pub(crate) const LOOP: &str = "RALPH_LOOP";
 

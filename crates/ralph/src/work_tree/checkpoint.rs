@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ralph_core::id::{Digest, LoopId};
+use ralph_core::model::id::{Digest, LoopId};
 
 use git_settings::GitSettings;
 use known::Known;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use ralph_core::duration;
+use ralph_core::model::duration;
 
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
 use crate::sys::{env, files, short_command};

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use ralph_core::verdict::Verdict;
+use ralph_core::model::verdict::Verdict;
 
 use crate::driven::{Disturbed, DrivenLoop};
 use crate::oracle::{Kept, KeptLedger, Tail};

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use ralph_core::verdict::Verdict;
+use ralph_core::model::verdict::Verdict;
 use serde_json::{Value, json};
 
 use crate::note;

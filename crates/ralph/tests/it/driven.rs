@@ -8,7 +8,7 @@ use std::process::Command;
 
 use ralph_core::ledger::event::{AgentEnd, Event, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head};
-use ralph_core::verdict::{Reason, Verdict};
+use ralph_core::model::verdict::{Reason, Verdict};
 
 use crate::support::Sandbox;
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use ralph_core::id::Digest;
 use ralph_core::ledger::event::Event;
 use ralph_core::ledger::line::{self, Head};
+use ralph_core::model::id::Digest;
 use serde_json::{Value, json};
 
 use crate::support::Sandbox;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use ralph_core::config::{Config, Defaults};
-use ralph_core::layout::Layout;
 use ralph_core::ledger::event::Event;
+use ralph_core::model::layout::Layout;
 use serde_json::Value;
 
 use crate::support::Sandbox;

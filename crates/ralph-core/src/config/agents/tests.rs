@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::agent_profile::{Argument, Profile, PromptBy, Value, built_in, find};
 use crate::config::user::UserFile;
 use crate::config::{Config, Defaults, Problem};
-use crate::layout::Layout;
+use crate::model::layout::Layout;
 use crate::stream::Dialect;
 
 fn in_repo(text: &str) -> Result<Vec<Profile>, Problem> {

@@ -3,8 +3,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use ralph_core::id::Digest;
-use ralph_core::secrets::Secrets;
+use ralph_core::model::id::Digest;
+use ralph_core::model::secrets::Secrets;
 
 use crate::store::repo::Repo;
 use crate::sys::env;

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ralph_core::excerpt::excerpt;
-use ralph_core::foreign_text;
-use ralph_core::gate::{Answer, Gate, Outcome};
-use ralph_core::id::Digest;
+use ralph_core::model::foreign_text;
+use ralph_core::model::gate::{Answer, Gate, Outcome};
+use ralph_core::model::id::Digest;
 
 use super::{GRACE, Run, output_digest};
 use crate::sys::clock;

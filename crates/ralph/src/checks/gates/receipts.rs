@@ -5,10 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use ralph_core::gate::Gate;
-use ralph_core::gate::receipt::{Receipt, ReceiptKey};
-use ralph_core::id::{Digest, LoopId, TreeHash};
 use ralph_core::ledger::event::Event;
+use ralph_core::model::gate::Gate;
+use ralph_core::model::gate::receipt::{Receipt, ReceiptKey};
+use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use serde::{Deserialize, Serialize};
 
 use crate::loops::judge;

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::id::SessionId;
+use ralph_core::model::id::SessionId;
 use serde::Deserialize;
 
 use crate::sys::{env, files};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ralph_core::id::{LoopId, SessionId};
+use ralph_core::model::id::{LoopId, SessionId};
 
 use super::Failure;
 use crate::loops::ancestry::AgentAbove;

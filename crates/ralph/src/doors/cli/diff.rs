@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 
-use ralph_core::id::LoopId;
+use ralph_core::model::id::LoopId;
 
 use super::context::Place;
 use super::{Done, Failure};

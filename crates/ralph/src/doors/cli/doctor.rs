@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use ralph_core::budget::Attempts;
 use ralph_core::config::Guard;
 use ralph_core::facts::Standing;
 use ralph_core::feedback;
+use ralph_core::model::budget::Attempts;
 use ralph_core::state::{State, Status};
 use serde_json::{Value, json};
 

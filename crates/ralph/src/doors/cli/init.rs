@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use ralph_core::config::{Config, Guard};
 use ralph_core::detect::{self, Project, Proposal};
 use ralph_core::facts::{Evidence, Standing};
-use ralph_core::gate::{GateReport, Outcome};
-use ralph_core::id::Digest;
-use ralph_core::layout::Layout;
+use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::id::Digest;
+use ralph_core::model::layout::Layout;
 
 use super::context::Place;
 use super::{Done, Failure, trust, verify};
@@ -549,7 +549,9 @@ impl NewConfig {
 
 fn about(report: &GateReport) -> String {
     match &report.outcome {
-        Outcome::Passed => format!("  # took {} when it was tried", ralph_core::duration::show(report.took)),
+        Outcome::Passed => {
+            format!("  # took {} when it was tried", ralph_core::model::duration::show(report.took))
+        }
         Outcome::CouldNotStart { .. } => "  # could not start when it was tried".into(),
         other => format!("  # {} when it was tried", other.word()),
     }

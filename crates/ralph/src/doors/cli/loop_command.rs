@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::agent_profile::{self, Profile};
-use ralph_core::budget::{Attempts, Budget, Limits, Origin, Sourced};
 use ralph_core::drive::{Memory, Wishes};
-use ralph_core::duration;
 use ralph_core::facts::Standing;
-use ralph_core::goal::{Goal, ListSource};
-use ralph_core::id::LoopId;
-use ralph_core::layout::Clocks;
-use ralph_core::money::Micros;
-use ralph_core::preset;
+use ralph_core::model::budget::{Attempts, Budget, Limits, Origin, Sourced};
+use ralph_core::model::duration;
+use ralph_core::model::goal::{Goal, ListSource};
+use ralph_core::model::id::LoopId;
+use ralph_core::model::layout::Clocks;
+use ralph_core::model::money::Micros;
+use ralph_core::model::preset;
+use ralph_core::model::verdict::Verdict;
 use ralph_core::state::{State, Status};
-use ralph_core::verdict::Verdict;
 
 use super::context::Place;
 use super::verify::{self, Verified};

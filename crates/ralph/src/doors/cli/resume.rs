@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use ralph_core::life::{Carrier, Happening, happen};
+use ralph_core::model::verdict::Verdict;
 use ralph_core::state::Status;
-use ralph_core::verdict::Verdict;
 
 use super::context::Place;
 use super::loop_command::{self, OutputArguments};

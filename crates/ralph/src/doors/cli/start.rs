@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ralph_core::id::SessionId;
+use ralph_core::model::id::SessionId;
 use ralph_core::start_request::{self, StartRequest, UsageError};
 
 use super::context::Place;

@@ -7,18 +7,18 @@ use std::process::ExitCode;
 
 use ralph_core::decide::Decision;
 use ralph_core::facts::{Facts, SessionStop, Standing};
-use ralph_core::foreign_text;
-use ralph_core::goal::Goal;
-use ralph_core::id::{Digest, SessionId};
 use ralph_core::ledger::event::CancelCause;
 use ralph_core::life::Happening;
-use ralph_core::note::{self, NoteValue};
+use ralph_core::model::foreign_text;
+use ralph_core::model::goal::Goal;
+use ralph_core::model::id::{Digest, SessionId};
+use ralph_core::model::note::{self, NoteValue};
+use ralph_core::model::secrets::Secrets;
+use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::promise::PromiseSeen;
-use ralph_core::secrets::Secrets;
 use ralph_core::start_request;
 use ralph_core::state::{State, Status};
 use ralph_core::stream::is_session_id;
-use ralph_core::verdict::{Reason, Verdict};
 use serde_json::{Value, json};
 
 use super::context::Place;

@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use ralph_core::agent_profile::{Profile, Value as Variable};
-use ralph_core::budget::{Attempts, Budget};
 use ralph_core::config::{Config, Guard, Reports};
-use ralph_core::duration;
 use ralph_core::facts::Standing;
-use ralph_core::gate::{Gate, Order};
-use ralph_core::id::{Digest, GateName};
-use ralph_core::layout::Layout;
-use ralph_core::visible_text::mark;
+use ralph_core::model::budget::{Attempts, Budget};
+use ralph_core::model::duration;
+use ralph_core::model::gate::{Gate, Order};
+use ralph_core::model::id::{Digest, GateName};
+use ralph_core::model::layout::Layout;
+use ralph_core::model::visible_text::mark;
 use serde_json::{Map, Value, json};
 
 use super::context::Place;

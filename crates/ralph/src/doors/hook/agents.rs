@@ -4,7 +4,7 @@ use ralph_core::agent_report;
 use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::ledger::event::TypedError;
 use ralph_core::life::Happening;
-use ralph_core::loop_error::ErrorKind;
+use ralph_core::model::loop_error::ErrorKind;
 use ralph_core::role_briefing;
 use ralph_core::wire::HookReply;
 
@@ -92,7 +92,7 @@ impl Door<'_> {
     }
 
     /// The sub-agent that this event is about. An empty name is a compaction.
-    fn other_agent(&self) -> Option<(ralph_core::id::AgentId, String)> {
+    fn other_agent(&self) -> Option<(ralph_core::model::id::AgentId, String)> {
         let name = self.call.agent_type.as_deref().filter(|name| !name.is_empty())?;
         Some((self.call.agent.clone()?, bare_agent_name(name).to_owned()))
     }

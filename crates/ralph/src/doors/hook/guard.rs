@@ -6,14 +6,14 @@ use ralph_core::config::Guard;
 use ralph_core::decide::{Decision, Ignored};
 use ralph_core::facts::{BackgroundWork, SessionStop};
 use ralph_core::feedback;
-use ralph_core::id::{Digest, LoopId, TreeHash};
 use ralph_core::lang::fill;
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
 use ralph_core::life::{Happening, happen};
-use ralph_core::preset;
+use ralph_core::model::id::{Digest, LoopId, TreeHash};
+use ralph_core::model::preset;
+use ralph_core::model::verdict::Reason;
 use ralph_core::state::{State, Status};
 use ralph_core::telling;
-use ralph_core::verdict::Reason;
 use ralph_core::wire::HookReply;
 
 use super::stop::{judged_before, tell};
@@ -309,7 +309,7 @@ impl Door<'_> {
 }
 
 /// One loop for the guard of each session.
-pub(crate) fn guard_id(session: &ralph_core::id::SessionId) -> LoopId {
+pub(crate) fn guard_id(session: &ralph_core::model::id::SessionId) -> LoopId {
     LoopId::new(format!("guard-{}", Digest::of(session.as_str()).short()))
 }
 

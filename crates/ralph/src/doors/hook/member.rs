@@ -10,13 +10,13 @@ use ralph_core::completion_marker as marker;
 use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::decide::Decision;
 use ralph_core::feedback;
-use ralph_core::foreign_text;
-use ralph_core::id::{AgentId, Digest, LoopId, SessionId, TreeHash};
 use ralph_core::ledger::event::Subject;
-use ralph_core::preset::{self, Preset};
-use ralph_core::secrets::Secrets;
+use ralph_core::model::foreign_text;
+use ralph_core::model::id::{AgentId, Digest, LoopId, SessionId, TreeHash};
+use ralph_core::model::preset::{self, Preset};
+use ralph_core::model::secrets::Secrets;
+use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::state::{State, Status};
-use ralph_core::verdict::{Reason, Verdict};
 use ralph_core::wire::{HookCall, HookEvent, HookReply};
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};

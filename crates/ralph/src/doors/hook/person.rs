@@ -153,7 +153,7 @@ impl Door<'_> {
         on_lines_of_its_own(&language::telling(&found.state, tasks_of(found).as_ref()).paused())
     }
 
-    fn gates_of(&self, found: &SessionLoop) -> Result<Vec<ralph_core::id::GateName>, LetThrough> {
+    fn gates_of(&self, found: &SessionLoop) -> Result<Vec<ralph_core::model::id::GateName>, LetThrough> {
         let settings = Settings::load_or_trouble(None);
         let in_force = self.accepted_gates(&Trust::load(self.home)?, &found.repo, &settings)?;
         let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();

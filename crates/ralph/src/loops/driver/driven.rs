@@ -2,9 +2,9 @@
 
 use std::io;
 
-use ralph_core::id::LoopId;
 use ralph_core::ledger::event::Subject;
 use ralph_core::life::{Happening, happen};
+use ralph_core::model::id::LoopId;
 use ralph_core::state::{State, Status};
 
 use super::lease;

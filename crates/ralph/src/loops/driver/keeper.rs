@@ -16,8 +16,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ralph_core::drive::Wishes;
-use ralph_core::id::LoopId;
 use ralph_core::ledger::event::Event;
+use ralph_core::model::id::LoopId;
 
 use crate::show::progress::news::{Follow, News};
 use crate::store::ledger::Loop;

@@ -1,12 +1,12 @@
 //! What is going to be done, as a person can read it before anything runs (`--dry-run` prints just this).
 
 use ralph_core::agent_profile::{Profile, Value};
-use ralph_core::budget::{Attempts, Limits, Sourced};
 use ralph_core::drive::{Memory, Wishes};
-use ralph_core::duration;
-use ralph_core::gate::Gate;
-use ralph_core::goal::Goal;
-use ralph_core::id::LoopId;
+use ralph_core::model::budget::{Attempts, Limits, Sourced};
+use ralph_core::model::duration;
+use ralph_core::model::gate::Gate;
+use ralph_core::model::goal::Goal;
+use ralph_core::model::id::LoopId;
 
 use crate::show::progress::lines::{counted, one_line};
 

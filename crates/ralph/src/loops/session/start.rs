@@ -3,15 +3,15 @@
 
 use std::io;
 
-use ralph_core::budget::{Attempts, Budget, Limits, Origin};
-use ralph_core::goal::{ALL_TASKS_DONE, Goal, ListSource};
-use ralph_core::id::{Digest, LoopId, SessionId};
 use ralph_core::lang::Lang;
-use ralph_core::layout::{Clocks, Layout};
 use ralph_core::ledger::event::{CancelCause, Event, ProcessIdentity, Subject};
 use ralph_core::life::{Carrier, Happening};
 use ralph_core::loop_file::LoopFile;
-use ralph_core::preset::{self, Preset};
+use ralph_core::model::budget::{Attempts, Budget, Limits, Origin};
+use ralph_core::model::goal::{ALL_TASKS_DONE, Goal, ListSource};
+use ralph_core::model::id::{Digest, LoopId, SessionId};
+use ralph_core::model::layout::{Clocks, Layout};
+use ralph_core::model::preset::{self, Preset};
 use ralph_core::start_request::{ListWanted, StartRequest};
 use ralph_core::state::Status;
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use ralph_core::foreign_text;
+use ralph_core::model::foreign_text;
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::json;

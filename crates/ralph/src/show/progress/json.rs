@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_core::budget::{Attempts, Limits};
 use ralph_core::driver_prompt::Approach;
-use ralph_core::gate::{GateReport, Outcome};
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
-use ralph_core::money::Micros;
+use ralph_core::model::budget::{Attempts, Limits};
+use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::money::Micros;
 use ralph_core::state::{LastJudgement, State, Status};
 use ralph_core::stream::{AgentEvent, RunResult, Tokens};
 use serde::Serialize;
@@ -177,7 +177,7 @@ fn judgement(last: &LastJudgement) -> Map<String, Value> {
     let failing: Vec<&str> = last.failures.iter().map(|failure| failure.gate.as_str()).collect();
     let fields = [
         ("code", json!(last.reason.code())),
-        ("limit", json!(last.limit.map(ralph_core::verdict::LimitHit::code))),
+        ("limit", json!(last.limit.map(ralph_core::model::verdict::LimitHit::code))),
         ("failing", json!(failing)),
         ("tree", json!(last.tree)),
     ];
@@ -194,7 +194,7 @@ fn ends(plan: &Plan, state: &State, signal: Option<i32>) -> Value {
     let mut fields = json!({
         "loop": plan.loop_id,
         "verdict": verdict,
-        "verified": state.status == (Status::Ended { verdict: ralph_core::verdict::Verdict::Verified }),
+        "verified": state.status == (Status::Ended { verdict: ralph_core::model::verdict::Verdict::Verified }),
         "code": Value::Null,
         "limit": Value::Null,
         "failing": [],

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_core::budget::Attempts;
 use ralph_core::driver_prompt::Approach;
-use ralph_core::gate::{GateReport, Outcome};
+use ralph_core::feedback;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
-use ralph_core::secrets::Secrets;
+use ralph_core::model::budget::Attempts;
+use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::secrets::Secrets;
+use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
+use ralph_core::model::{duration, foreign_text};
 use ralph_core::state::{State, Status};
 use ralph_core::stream::{AgentEvent, Denial, Tokens};
-use ralph_core::verdict::{LimitHit, Reason, Verdict};
-use ralph_core::{duration, feedback, foreign_text};
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::news::News;

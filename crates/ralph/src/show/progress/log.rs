@@ -11,7 +11,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_core::id::LoopId;
+use ralph_core::model::id::LoopId;
 
 use crate::show::progress::lines::Lines;
 use crate::show::progress::news::News;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ralph_core::banner::Progress;
 use ralph_core::facts::TasksSeen;
-use ralph_core::goal::ListSource;
+use ralph_core::model::goal::ListSource;
 
 use self::scene::{Now, Scene};
 use crate::checks::task_list;

@@ -9,9 +9,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ralph_core::duration;
-use ralph_core::gate::Gate;
-use ralph_core::id::GateName;
+use ralph_core::model::duration;
+use ralph_core::model::gate::Gate;
+use ralph_core::model::id::GateName;
 
 use super::inline::{Inline, Terminal, wheel};
 use super::row::Row;

@@ -1,8 +1,8 @@
 //! Gates as a table, and what is behind a failing one.
 
-use ralph_core::duration;
-use ralph_core::gate::{Answer, GateReport, Outcome};
-use ralph_core::id::GateName;
+use ralph_core::model::duration;
+use ralph_core::model::gate::{Answer, GateReport, Outcome};
+use ralph_core::model::id::GateName;
 
 use super::{BAD, FAINT, GOOD, ODD, paint, say};
 

@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::budget::Attempts;
-use ralph_core::id::{Digest, LoopId};
 use ralph_core::loop_file::LoopFile;
+use ralph_core::model::budget::Attempts;
+use ralph_core::model::id::{Digest, LoopId};
 use ralph_core::state::State;
 use ralph_core::telling;
 use serde::{Deserialize, Serialize};

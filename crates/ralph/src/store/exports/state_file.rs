@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ralph_core::facts::{ExportFile, ExportSeen};
-use ralph_core::id::Digest;
-use ralph_core::layout::Layout;
+use ralph_core::model::id::Digest;
+use ralph_core::model::layout::Layout;
 use ralph_core::state::State;
 use ralph_core::state_file::Exported;
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::id::Digest;
+use ralph_core::model::id::Digest;
 use rustix::process::{Pid, Signal};
 
 use super::processes::{self, Process};

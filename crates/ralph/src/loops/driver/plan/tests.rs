@@ -1,7 +1,7 @@
 use super::*;
 use crate::show::progress::sample;
 use ralph_core::agent_profile;
-use ralph_core::goal::ListSource;
+use ralph_core::model::goal::ListSource;
 
 #[test]
 fn a_person_reads_what_is_going_to_happen() {

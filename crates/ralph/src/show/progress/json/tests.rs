@@ -1,7 +1,7 @@
 use super::*;
 use crate::show::progress::sample;
 use ralph_core::ledger::event::{Event, PauseCause};
-use ralph_core::verdict::{LimitHit, Reason, Trouble, Verdict};
+use ralph_core::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 fn told() -> Vec<Value> {
     let mut told = Vec::new();

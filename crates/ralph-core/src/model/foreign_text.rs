@@ -1,7 +1,7 @@
 //! Text that somebody else wrote (a gate's output, an agent's name) on its way to a terminal or a model: escapes and
 //! control tokens are taken out, secrets blotted out. Nothing is ever read back from it.
 
-use crate::secrets::{Secrets, blot_out_known_keys};
+use crate::model::secrets::{Secrets, blot_out_known_keys};
 
 /// Bytes of any kind to text that is safe to show: valid, without escapes, without secrets.
 pub fn clean(bytes: &[u8], secrets: &Secrets) -> String {
@@ -164,7 +164,7 @@ fn defuse(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secrets::base64;
+    use crate::model::secrets::base64;
     use proptest::prelude::*;
 
     fn cleaned(bytes: &[u8]) -> String {

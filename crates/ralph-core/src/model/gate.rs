@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Digest, GateName};
+use crate::model::id::{Digest, GateName};
 
 pub mod outcome;
 pub mod plan;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Problem;
-use crate::hygiene::Flaw;
-use crate::id::GateName;
-use crate::loop_error::ErrorKind;
-use crate::money::Micros;
+use crate::model::hygiene::Flaw;
+use crate::model::id::GateName;
+use crate::model::loop_error::ErrorKind;
+use crate::model::money::Micros;
 use crate::promise::NearMiss;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

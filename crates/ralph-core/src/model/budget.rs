@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::problem::{Place, Problem};
 use crate::config::raw::{RawBudget, Scalar, Spanned};
-use crate::duration;
-use crate::layout::Clocks;
-use crate::money::Micros;
-use crate::preset::Preset;
+use crate::model::duration;
+use crate::model::layout::Clocks;
+use crate::model::money::Micros;
+use crate::model::preset::Preset;
 
 /// How many attempts: a number, or spelled out that there is none.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -219,8 +219,8 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Layout;
-    use crate::preset;
+    use crate::model::layout::Layout;
+    use crate::model::preset;
 
     #[test]
     fn a_later_source_wins_and_every_number_knows_where_it_came_from() {

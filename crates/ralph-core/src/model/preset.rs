@@ -3,7 +3,7 @@
 //! A row says who is held, which checks make it done, and what it may use up. The engine reads the row and never asks
 //! which one it is.
 
-use crate::budget::{Attempts, OnExhausted};
+use crate::model::budget::{Attempts, OnExhausted};
 
 /// A condition of being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,7 +88,7 @@ pub fn look(file: &str, number: u32, line: &str) -> Option<Flaw> {
 
 fn shown(statement: &str) -> String {
     const MOST: usize = 80;
-    let line = crate::foreign_text::without_escapes(statement);
+    let line = crate::model::foreign_text::without_escapes(statement);
     if line.chars().count() <= MOST { line } else { line.chars().take(MOST - 1).chain(['…']).collect() }
 }
 

@@ -1,7 +1,7 @@
 //! Which gate may run when: the config's order as a graph, asked step by step.
 
-use crate::gate::{Gate, Order};
-use crate::id::GateName;
+use crate::model::gate::{Gate, Order};
+use crate::model::id::GateName;
 
 /// The gates of one run with, for each, the gates that must have passed before it.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ fn positions(gate: &Gate, names: &[GateName], gates: &[Gate]) -> Result<Vec<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::DEFAULT_TIMEOUT;
+    use crate::model::gate::DEFAULT_TIMEOUT;
 
     fn gate(name: &str, order: Order) -> Gate {
         Gate {

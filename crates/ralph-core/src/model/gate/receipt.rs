@@ -8,8 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::gate::Gate;
-use crate::id::{Digest, GateName, TreeHash};
+use crate::model::gate::Gate;
+use crate::model::id::{Digest, GateName, TreeHash};
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -82,7 +82,7 @@ pub fn normalise_task(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?.replace('\\', "/");
     // It is shown to people: what would hide or steer on a terminal is no part of a path.
     let line: String =
-        line.chars().filter(|c| !crate::foreign_text::deceives(c.encode_utf8(&mut [0; 4]))).collect();
+        line.chars().filter(|c| !crate::model::foreign_text::deceives(c.encode_utf8(&mut [0; 4]))).collect();
     let mut task = line.as_str();
     while let Some(rest) = task.strip_prefix("./") {
         task = rest.trim_start_matches('/');

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::duration;
+use crate::model::duration;
 
 /// What a check says: the only four answers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
