@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use ralph_core::clients::claude::hook;
+use ralph_core::clients::hook::HookReply;
+use ralph_core::clients::profile;
+use ralph_core::clients::stream::{AgentEvent, Channel, Dialect, StreamReader, is_session_id};
 use ralph_core::config::user::UserFile;
 use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
 use ralph_core::decide::decide;
@@ -25,10 +29,8 @@ use ralph_core::model::{duration, preset};
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::state::State;
 use ralph_core::state_file::Exported;
-use ralph_core::stream::{AgentEvent, Channel, Dialect, StreamReader, is_session_id};
 use ralph_core::task_list::TaskList;
-use ralph_core::wire::{HookReply, claude};
-use ralph_core::{agent_profile, agent_report, completion_marker as marker, feedback};
+use ralph_core::{agent_report, completion_marker as marker, feedback};
 use serde_json::Value;
 
 pub type Probe = fn(&[u8]);
@@ -50,7 +52,7 @@ pub const ALL: [(&str, Probe); 11] = [
 
 /// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
 pub fn hook_payload(bytes: &[u8]) {
-    let Ok(call) = claude::parse(bytes) else { return };
+    let Ok(call) = hook::parse(bytes) else { return };
     let text = call.last_message.clone();
     let person = Some(text.clone());
     let replies = [
@@ -63,9 +65,9 @@ pub fn hook_payload(bytes: &[u8]) {
         HookReply::Block { reason: text.clone(), detail: text.clone(), person: Some(text) },
     ];
     for reply in replies {
-        let answer = claude::render(&reply, &call.event);
+        let answer = hook::render(&reply, &call.event);
         let answer = match answer {
-            claude::Rendered { exit_code: 0, stdout, stderr } => {
+            hook::Rendered { exit_code: 0, stdout, stderr } => {
                 assert!(stderr.is_empty(), "nobody reads it there");
                 stdout
             }
@@ -84,8 +86,8 @@ pub fn hook_payload(bytes: &[u8]) {
         let holds = value["decision"] == "block";
         assert_eq!(holds, matches!(reply, HookReply::Block { .. }), "only a block holds");
         let context = &value["hookSpecificOutput"]["additionalContext"];
-        assert!(context.as_str().unwrap_or_default().chars().count() <= claude::MOST_CONTEXT);
-        assert!(holds || context.is_null() || claude::can_tell_agent(&call.event));
+        assert!(context.as_str().unwrap_or_default().chars().count() <= hook::MOST_CONTEXT);
+        assert!(holds || context.is_null() || hook::can_tell_agent(&call.event));
     }
     let name = bare_agent_name(call.agent_type.as_deref().unwrap_or_default());
     assert_eq!(Guard::default().holds_agent(name), name == "check");
@@ -119,8 +121,8 @@ pub fn config(bytes: &[u8]) {
         }
         for agent in &config.agents {
             assert!(agent.max_iterations > 0 && agent.environment.is_empty());
-            assert_eq!(agent_profile::find(&agent.name, &config.agents).as_ref(), Ok(agent));
-            assert!(agent_profile::built_in().iter().all(|row| row.name != agent.name), "a built-in one");
+            assert_eq!(profile::find(&agent.name, &config.agents).as_ref(), Ok(agent));
+            assert!(profile::built_in().iter().all(|row| row.name != agent.name), "a built-in one");
         }
         let _held = config.guard.holds_agent("plugin:check");
         assert_ne!(config.budget.attempts, Some(Attempts::AtMost(0)));
@@ -137,7 +139,7 @@ pub fn user_config(bytes: &[u8]) {
             let _shown = file.gate_timeout.map(duration::show);
             for agent in &file.agents {
                 assert!(agent.max_iterations > 0 && !agent.program.trim().is_empty());
-                assert_eq!(agent_profile::find(&agent.name, &file.agents).as_ref(), Ok(agent));
+                assert_eq!(profile::find(&agent.name, &file.agents).as_ref(), Ok(agent));
                 assert!(
                     agent.environment.iter().all(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
                 );

@@ -8,7 +8,7 @@ use std::time::Duration;
 use globset::{Glob, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::agent_profile::Profile;
+use crate::clients::profile::Profile;
 use crate::model::budget::Budget;
 use crate::model::duration;
 use crate::model::foreign_text;
@@ -18,6 +18,7 @@ use crate::model::id::GateName;
 use crate::model::layout::Layout;
 
 mod agents;
+pub mod detect;
 pub mod problem;
 pub mod raw;
 pub mod reports;

@@ -26,14 +26,13 @@
 //! - [`loop_report`]: what came of a loop, for people and scripts
 //! - [`decide`](mod@decide): may it stop now? [`life`]: what else happens to a loop
 
-pub mod agent_profile;
 pub mod agent_report;
 pub mod banner;
+pub mod clients;
 pub mod completion_marker;
 pub mod config;
 pub mod control_word;
 pub mod decide;
-pub mod detect;
 pub mod drive;
 pub mod driver_prompt;
 pub mod excerpt;
@@ -51,8 +50,5 @@ pub mod role_briefing;
 pub mod start_request;
 pub mod state;
 pub mod state_file;
-pub mod stream;
 pub mod task_list;
 pub mod telling;
-pub mod transcript;
-pub mod wire;

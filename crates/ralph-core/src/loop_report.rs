@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::clients::stream::{Denial, Tokens};
 use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, PauseCause, Subject};
 use crate::model::budget::Attempts;
 use crate::model::foreign_text;
@@ -16,7 +17,6 @@ use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
 use crate::state::{State, Status};
-use crate::stream::{Denial, Tokens};
 
 mod advice;
 mod json;

@@ -5,9 +5,9 @@
 
 use super::problem::{Place, Problem, did_you_mean};
 use super::raw::{Items, Named, RawAgent, RawCommandAgent, RawValue, Spanned};
-use crate::agent_profile::{Argument, Profile, Value, built_in};
+use crate::clients::profile::{Argument, Profile, Value, built_in};
+use crate::clients::stream::Dialect;
 use crate::model::foreign_text;
-use crate::stream::Dialect;
 
 pub(super) fn of_repo(raw: Named<RawCommandAgent>) -> Result<Vec<Profile>, Problem> {
     let read = |(name, raw): (Spanned<String>, Spanned<RawCommandAgent>)| {

@@ -8,7 +8,7 @@ use super::agents;
 use super::problem::{Place, Problem};
 use super::raw::{self, Named, OneOrMany, RawAgent, RawBudget, Scalar, Spanned};
 use super::reports::Reports;
-use crate::agent_profile::{self, Profile};
+use crate::clients::profile::{self, Profile};
 use crate::model::budget::Budget;
 use crate::model::duration;
 use crate::model::foreign_text;
@@ -63,7 +63,7 @@ fn rule(entry: Spanned<String>) -> Result<String, Problem> {
     if text.contains('\n') || foreign_text::deceives(text) {
         return Err(place.problem("`allow`: a character that hides what is written", "write plain rules"));
     }
-    if !agent_profile::is_rule(text) {
+    if !profile::is_rule(text) {
         let hint = "a rule begins with the name of a tool: `WebFetch`, `Bash(git commit:*)`";
         return Err(place.problem("`allow`: this is no rule", hint));
     }

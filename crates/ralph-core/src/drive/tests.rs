@@ -195,7 +195,7 @@ fn the_same_denial_three_times_in_a_row_is_hopeless() {
     let denied = |rules: &[&str]| {
         let denied = rules
             .iter()
-            .map(|rule| crate::stream::Denial {
+            .map(|rule| crate::clients::stream::Denial {
                 tool: "Bash".into(),
                 about: String::new(),
                 rule: (*rule).to_owned(),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent_report::AgentReport;
+use crate::clients::stream::{Denial, Tokens};
 use crate::drive::Wishes;
 use crate::model::budget::Limits;
 use crate::model::gate::GateReport;
@@ -20,7 +21,6 @@ use crate::model::money::Micros;
 use crate::model::note::NoteValue;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 use crate::promise::PromiseSeen;
-use crate::stream::{Denial, Tokens};
 
 /// Who is trying to stop.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ralph_core::agent_profile::{CommandLine, Context, RunWish, Value, command_line, find};
+use ralph_core::clients::profile::{CommandLine, Context, RunWish, Value, command_line, find};
+use ralph_core::clients::stream::{Channel, Limit, StreamReader, StreamSummary};
 use ralph_core::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use ralph_core::model::id::{GateName, SessionId};
-use ralph_core::stream::{Channel, Limit, StreamReader, StreamSummary};
 use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
 use tempfile::TempDir;
 

@@ -22,12 +22,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ralph_core::clients::claude::hook;
+use ralph_core::clients::hook::{HookCall, HookEvent, HookReply};
 use ralph_core::feedback::Notice;
 use ralph_core::model::duration;
 use ralph_core::model::foreign_text;
 use ralph_core::model::id::SessionId;
 use ralph_core::model::secrets::Secrets;
-use ralph_core::wire::{HookCall, HookEvent, HookReply, claude};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::checks::gates::Watch;
@@ -88,7 +89,7 @@ impl<E: std::error::Error> From<E> for LetThrough {
 
 pub(crate) fn claude(options: &Options) -> ExitCode {
     let begun = Instant::now();
-    let call = match read_input().map_err(LetThrough::from).and_then(|bytes| Ok(claude::parse(&bytes)?)) {
+    let call = match read_input().map_err(LetThrough::from).and_then(|bytes| Ok(hook::parse(&bytes)?)) {
         Ok(call) => call,
         Err(LetThrough(why)) => return unreadable(&why),
     };
@@ -97,7 +98,7 @@ pub(crate) fn claude(options: &Options) -> ExitCode {
         Ok(reply) => reply,
         Err(LetThrough(why)) => went_wrong(&call, &why),
     };
-    let answer = claude::render(&reply, &call.event);
+    let answer = hook::render(&reply, &call.event);
     // A client that does not listen any more has made up its mind.
     let _gone = io::stdout()
         .write_all(&answer.stdout)
@@ -251,7 +252,7 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
 /// Whether the client calls us twice for this event: as the plugin's hook, and by an entry in its settings, which then
 /// has the word. Two voices would count every stop twice.
 fn is_second_voice(call: &HookCall) -> bool {
-    let (Some(_), Some(event)) = (env::plugin_root(), claude::name_of(&call.event)) else { return false };
+    let (Some(_), Some(event)) = (env::plugin_root(), hook::name_of(&call.event)) else { return false };
     let folder = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from));
     folder.is_some_and(|folder| settings::answers_in_settings(&folder, event)) && spoke_first(call)
 }

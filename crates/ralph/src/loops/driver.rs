@@ -25,7 +25,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_core::agent_profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
+use ralph_core::clients::profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
+use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::decide::Decision;
 use ralph_core::drive::{self, Next};
 use ralph_core::driver_prompt::{self, Approach, LastTime};
@@ -40,7 +41,6 @@ use ralph_core::model::preset;
 use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::state::{LastJudgement, State, Status};
-use ralph_core::stream::{Denial, StreamSummary};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};

@@ -5,11 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ralph_core::clients::claude::hook;
+use ralph_core::clients::hook::{HookCall, HookReply};
 use ralph_core::feedback::{self, Notice};
 use ralph_core::ledger::event::Event;
 use ralph_core::model::id::SessionId;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::wire::{HookCall, HookReply, claude};
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::Home;
@@ -128,8 +129,8 @@ pub(crate) fn say_once(home: &Home, session: &SessionId, line: &str) -> io::Resu
 /// What this call can tell of what waits. What an agent inside a sub-agent hears still waits for the main agent: a
 /// sub-agent may keep it to itself, and several may be at work.
 pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall, reaches_agent: bool) -> HookReply {
-    let to_person = claude::can_tell_person(call);
-    let to_agent = reaches_agent && claude::can_tell_agent(&call.event);
+    let to_person = hook::can_tell_person(call);
+    let to_agent = reaches_agent && hook::can_tell_agent(&call.event);
     let path = home.notices_file(session);
     // Most sessions have nothing waiting: one look, no write.
     let mut waiting = Waiting::read(&path).unwrap_or_default();

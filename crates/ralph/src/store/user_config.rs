@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_core::agent_profile::Profile;
+use ralph_core::clients::profile::Profile;
 use ralph_core::config::Reports;
 use ralph_core::config::user::UserFile;
 use ralph_core::model::budget::Budget;

@@ -41,8 +41,8 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use ralph_core::clients::stream::Channel;
 use ralph_core::ledger::event::ProcessIdentity;
-use ralph_core::stream::Channel;
 use rustix::process::Signal;
 
 pub(crate) use capture::Captured;

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use crate::agent_profile::{Argument, Profile, PromptBy, Value, built_in, find};
+use crate::clients::profile::{Argument, Profile, PromptBy, Value, built_in, find};
+use crate::clients::stream::Dialect;
 use crate::config::user::UserFile;
 use crate::config::{Config, Defaults, Problem};
 use crate::model::layout::Layout;
-use crate::stream::Dialect;
 
 fn in_repo(text: &str) -> Result<Vec<Profile>, Problem> {
     Config::parse(text, Layout::Native, &Defaults::default()).map(|config| config.agents)

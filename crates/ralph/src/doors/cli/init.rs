@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ralph_core::config::detect::{self, Project, Proposal};
 use ralph_core::config::{Config, Guard};
-use ralph_core::detect::{self, Project, Proposal};
 use ralph_core::facts::{Evidence, Standing};
 use ralph_core::model::gate::{GateReport, Outcome};
 use ralph_core::model::id::Digest;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_core::agent_profile::{self, Profile};
+use ralph_core::clients::profile::{self, Profile};
 use ralph_core::drive::{Memory, Wishes};
 use ralph_core::facts::Standing;
 use ralph_core::model::budget::{Attempts, Budget, Limits, Origin, Sourced};
@@ -375,7 +375,7 @@ impl Arguments {
 pub(super) fn profile(name: &str, place: &Place, in_force: &InForce) -> Result<Profile, Failure> {
     let own: Vec<Profile> =
         place.settings.user.agents.iter().chain(&in_force.config.agents).cloned().collect();
-    agent_profile::find(name, &own)
+    profile::find(name, &own)
         .map_err(|unknown| Failure::new(exit::USAGE, unknown.to_string()).hint(unknown.hint))
 }
 

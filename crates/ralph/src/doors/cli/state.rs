@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+use ralph_core::clients::stream::is_session_id;
 use ralph_core::decide::Decision;
 use ralph_core::facts::{Facts, SessionStop, Standing};
 use ralph_core::ledger::event::CancelCause;
@@ -18,7 +19,6 @@ use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::promise::PromiseSeen;
 use ralph_core::start_request;
 use ralph_core::state::{State, Status};
-use ralph_core::stream::is_session_id;
 use serde_json::{Value, json};
 
 use super::context::Place;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ralph_core::agent_profile::{Profile, Value as Variable};
+use ralph_core::clients::profile::{Profile, Value as Variable};
 use ralph_core::config::{Config, Guard, Reports};
 use ralph_core::facts::Standing;
 use ralph_core::model::budget::{Attempts, Budget};

@@ -1,12 +1,12 @@
 //! Agents that the session's agent calls: they are counted, and what they report says whose turn it is.
 
 use ralph_core::agent_report;
+use ralph_core::clients::hook::HookReply;
 use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::ledger::event::TypedError;
 use ralph_core::life::Happening;
 use ralph_core::model::loop_error::ErrorKind;
 use ralph_core::role_briefing;
-use ralph_core::wire::HookReply;
 
 use super::{Door, LetThrough};
 use crate::loops::session::SessionLoop;

@@ -1,6 +1,7 @@
 //! The always-on guard: a session that changed the tree since the person's last prompt is judged by the gates when it
 //! stops. A session that only talked is not, nor are the person's own edits.
 
+use ralph_core::clients::hook::HookReply;
 use ralph_core::completion_marker;
 use ralph_core::config::Guard;
 use ralph_core::decide::{Decision, Ignored};
@@ -14,7 +15,6 @@ use ralph_core::model::preset;
 use ralph_core::model::verdict::Reason;
 use ralph_core::state::{State, Status};
 use ralph_core::telling;
-use ralph_core::wire::HookReply;
 
 use super::stop::{judged_before, tell};
 use super::{Door, LetThrough};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use ralph_core::clients::hook::{HookCall, HookEvent, HookReply};
 use ralph_core::completion_marker as marker;
 use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::decide::Decision;
@@ -17,7 +18,6 @@ use ralph_core::model::preset::{self, Preset};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::state::{State, Status};
-use ralph_core::wire::{HookCall, HookEvent, HookReply};
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
 use crate::clients::claude::team_tasks;

@@ -1,9 +1,9 @@
 //! A session begins, comes back, is cleared or ends: its loop pauses, moves or goes on with it.
 
+use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::event::PauseCause;
 use ralph_core::life::Happening;
 use ralph_core::state::Status;
-use ralph_core::wire::HookReply;
 
 use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use ralph_core::clients::claude::transcript;
+use ralph_core::clients::hook::HookReply;
 use ralph_core::decide::Decision;
 use ralph_core::facts::{BackgroundWork, SessionStop, TasksSeen};
 use ralph_core::feedback;
@@ -17,8 +19,6 @@ use ralph_core::model::preset::{self, Preset};
 use ralph_core::model::verdict::Verdict;
 use ralph_core::promise::{self, Promise, PromiseSeen};
 use ralph_core::state::Status;
-use ralph_core::transcript;
-use ralph_core::wire::HookReply;
 
 use super::person::on_lines_of_its_own;
 use super::{Door, LetThrough, WriteAhead};

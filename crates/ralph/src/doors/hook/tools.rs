@@ -1,6 +1,6 @@
 //! Tools: before one is used, and after. Most of them are nobody's business.
 
-use ralph_core::wire::HookReply;
+use ralph_core::clients::hook::HookReply;
 
 use super::{Door, LetThrough};
 use crate::clients::language_servers;

@@ -15,12 +15,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ralph_core::agent_profile::CommandLine;
+use ralph_core::clients::profile::CommandLine;
+use ralph_core::clients::stream::{AgentEvent, Dialect, RunResult, StreamReader, StreamSummary};
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
 use ralph_core::model::id::TreeHash;
 use ralph_core::model::money::Micros;
 use ralph_core::model::secrets::Secrets;
-use ralph_core::stream::{AgentEvent, Dialect, RunResult, StreamReader, StreamSummary};
 
 use crate::sys::proc::{self, Ended, How, Job, Manners, Stop, Tap, What};
 use crate::sys::signals::Signals;

@@ -1,12 +1,12 @@
 //! What happens in a driven loop, told as it happens to whoever follows it: the log, the terminal, a script.
 
 use jiff::Timestamp;
+use ralph_core::clients::stream::AgentEvent;
 use ralph_core::driver_prompt::Approach;
 use ralph_core::ledger::event::AgentRun;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::gate::{Gate, GateReport};
 use ralph_core::state::State;
-use ralph_core::stream::AgentEvent;
 
 use crate::loops::driver::plan::Plan;
 

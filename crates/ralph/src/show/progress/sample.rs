@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_core::agent_profile;
+use ralph_core::clients::profile;
+use ralph_core::clients::stream::{AgentEvent, Denial, RunResult};
 use ralph_core::drive::{Memory, Wishes};
 use ralph_core::driver_prompt::Approach;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, FailureMark, Judgement, PauseCause, Subject};
@@ -17,7 +18,6 @@ use ralph_core::model::money::Micros;
 use ralph_core::model::preset;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::state::State;
-use ralph_core::stream::{AgentEvent, Denial, RunResult};
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
@@ -56,7 +56,7 @@ pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
 }
 
 pub(crate) fn plan() -> Plan {
-    let profile = agent_profile::find("claude", &[]).expect("it is built in");
+    let profile = profile::find("claude", &[]).expect("it is built in");
     let flags = Budget { cost: Some(Some(Micros::new(5_000_000))), ..Budget::default() };
     let lint = Gate { advisory: true, ..gate("lint", "make lint") };
     Plan {

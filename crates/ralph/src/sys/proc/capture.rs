@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ralph_core::stream::Channel;
+use ralph_core::clients::stream::Channel;
 
 use super::Tap;
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::stream::Channel;
+use ralph_core::clients::stream::Channel;
 use rustix::process::Signal;
 
 use super::capture::Recording;

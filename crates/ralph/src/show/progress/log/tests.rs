@@ -1,6 +1,6 @@
 use super::*;
 use crate::show::progress::sample::{self, at};
-use ralph_core::stream::AgentEvent;
+use ralph_core::clients::stream::AgentEvent;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::show::progress::sample;
 use crate::show::terminal::inline::Size;
 use crate::show::terminal::inline::tests::Screen;
-use ralph_core::stream::AgentEvent;
+use ralph_core::clients::stream::AgentEvent;
 use std::io::{self, Write};
 
 const SIZE: Size = Size { columns: 80, rows: 24 };

@@ -1,7 +1,7 @@
 use super::*;
 use crate::show::progress::sample;
+use ralph_core::clients::stream::RunResult;
 use ralph_core::model::verdict::Reason;
-use ralph_core::stream::RunResult;
 
 struct Stage {
     scene: Scene,

@@ -8,16 +8,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::clients::stream::{Dialect, is_session_id};
 use crate::config::problem::did_you_mean;
 use crate::model::gate::Gate;
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
-use crate::stream::{Dialect, is_session_id};
 
-mod claude_rules;
 mod rows;
 
-pub(crate) use claude_rules::is_rule;
+pub(crate) use crate::clients::claude::permission_rules::is_rule;
 pub use rows::built_in;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +135,7 @@ fn fill(place: &Argument, profile: &Profile, wish: &RunWish<'_>) -> Vec<String> 
             vec![format!("Read the file {} and do what it says.", wish.prompt_file.display())]
         }
         Argument::ClaudeRules => {
-            let rules = claude_rules::rules(wish.gates, wish.allow);
+            let rules = crate::clients::claude::permission_rules::rules(wish.gates, wish.allow);
             let flag = (!rules.is_empty()).then(|| "--allowedTools".to_owned());
             flag.into_iter().chain(rules).collect()
         }

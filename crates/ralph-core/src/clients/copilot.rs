@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::loose::{Few, Number, Object, Text, object};
-use super::{AgentEvent, Line, Out, ReadLines, RunResult, is_limit, is_session_id};
+use crate::clients::stream::loose::{Few, Number, Object, Text, object};
+use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, is_limit, is_session_id};
 use crate::model::id::SessionId;
 
 #[derive(Default, Deserialize)]
@@ -55,7 +55,7 @@ impl Arguments {
 }
 
 #[derive(Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     last_said: String,
     error: Option<Failure>,
     turns: u32,

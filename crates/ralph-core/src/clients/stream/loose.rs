@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 /// One line as a row of fields; none where it is no JSON object. Half of a surrogate pair, which a program in JavaScript
 /// writes without a second thought, does not cost the line.
-pub(super) fn object<T: DeserializeOwned>(line: &str) -> Option<T> {
+pub(crate) fn object<T: DeserializeOwned>(line: &str) -> Option<T> {
     if !line.starts_with('{') {
         return None;
     }
@@ -82,15 +82,15 @@ macro_rules! expecting_anything {
 
 /// A text, or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text(pub(super) Option<String>);
+pub(crate) struct Text(pub(crate) Option<String>);
 
 impl Text {
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
 
     /// The text where there is one with something in it.
-    pub(super) fn filled(&self) -> Option<&str> {
+    pub(crate) fn filled(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.trim().is_empty())
     }
 }
@@ -121,11 +121,11 @@ impl<'de> Deserialize<'de> for Text {
 
 /// A number, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Number(pub(super) Option<f64>);
+pub(crate) struct Number(pub(crate) Option<f64>);
 
 impl Number {
     /// As a count; a fraction or a negative number is none.
-    pub(super) fn count(self) -> Option<u64> {
+    pub(crate) fn count(self) -> Option<u64> {
         // Up to here a float counts exactly.
         const MOST: f64 = 9_007_199_254_740_992.0;
         self.0
@@ -133,7 +133,7 @@ impl Number {
             .map(|number| number as u64)
     }
 
-    pub(super) fn small<T: TryFrom<u64>>(self) -> Option<T> {
+    pub(crate) fn small<T: TryFrom<u64>>(self) -> Option<T> {
         self.count().and_then(|count| T::try_from(count).ok())
     }
 }
@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for Number {
 
 /// True only where it says `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Flag(pub(super) bool);
+pub(crate) struct Flag(pub(crate) bool);
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -200,7 +200,7 @@ impl<'de> Deserialize<'de> for Flag {
 
 /// An object that is there, or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Object<T>(pub(super) Option<T>);
+pub(crate) struct Object<T>(pub(crate) Option<T>);
 
 impl<T> Default for Object<T> {
     fn default() -> Self {
@@ -233,7 +233,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 
 /// The first objects of a list. A line of nothing but brackets must not become a hundred times its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Few<T>(pub(super) Vec<T>);
+pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
     fn default() -> Self {
@@ -277,7 +277,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
 
 /// The first text of a list of texts, or the text itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FirstText(pub(super) Text);
+pub(crate) struct FirstText(pub(crate) Text);
 
 impl<'de> Deserialize<'de> for FirstText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -310,9 +310,9 @@ impl<'de> Deserialize<'de> for FirstText {
 
 /// The values of an object whose keys nobody knows beforehand, added up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sum<T>(pub(super) T);
+pub(crate) struct Sum<T>(pub(crate) T);
 
-pub(super) trait Add {
+pub(crate) trait Add {
     fn add(&mut self, other: Self);
 }
 

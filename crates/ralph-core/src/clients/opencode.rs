@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
-use super::loose::{Number, Object, Text, object};
-use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::loose::{Number, Object, Text, object};
+use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 
@@ -85,7 +85,7 @@ struct FailureData {
 }
 
 #[derive(Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     session: Option<String>,
     last_said: String,
     /// What the steps so far came to.

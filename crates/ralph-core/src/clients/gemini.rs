@@ -3,9 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::loose::{Flag, Number, Object, Text, object};
-use super::shown::MOST_MESSAGE;
-use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::loose::{Flag, Number, Object, Text, object};
+use crate::clients::stream::shown::MOST_MESSAGE;
+use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
 use crate::model::id::SessionId;
 
 #[derive(Default, Deserialize)]
@@ -73,7 +73,7 @@ struct Failure {
 const MOST_KEPT: usize = 4 * MOST_MESSAGE;
 
 #[derive(Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// What the agent is saying, or the end of it.
     saying: String,
     last_said: String,

@@ -71,7 +71,7 @@ impl StreamSummary {
         }
     }
 
-    pub(super) fn apply(&mut self, event: &AgentEvent) {
+    pub(crate) fn apply(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Session { id } => self.session = Some(id.clone()),
             AgentEvent::Said { text } => self.hear(text),

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::loose::{Few, Number, Object, Text, object};
-use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::loose::{Few, Number, Object, Text, object};
+use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
 use crate::model::id::SessionId;
 
 #[derive(Default, Deserialize)]
@@ -63,7 +63,7 @@ const REMEMBERED: usize = 64;
 const LONGEST_ID: usize = 128;
 
 #[derive(Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// Items that were told when they began.
     begun: VecDeque<String>,
     last_said: String,

@@ -3,8 +3,6 @@
 use crate::facts::BackgroundWork;
 use crate::model::id::{AgentId, SessionId};
 
-pub mod claude;
-
 /// One hook call, as far as anybody here needs it. The client's own `stop_hook_active` is not in it on purpose: a hook
 /// that lets go on it retries exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]

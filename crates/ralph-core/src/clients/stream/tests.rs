@@ -6,7 +6,7 @@ use super::*;
 
 macro_rules! recorded {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, include_bytes!(concat!("../../fixtures/streams/", $name, ".jsonl")).as_slice())),+]
+        [$(($name, include_bytes!(concat!("../../../fixtures/streams/", $name, ".jsonl")).as_slice())),+]
     };
 }
 

@@ -7,17 +7,17 @@ use crate::model::secrets::Secrets;
 /// How much of one message is told.
 const MOST_SAID: usize = 2_000;
 /// How much of the last message is kept: its end is what counts.
-pub(super) const MOST_MESSAGE: usize = 20_000;
+pub(crate) const MOST_MESSAGE: usize = 20_000;
 const MOST_ABOUT: usize = 200;
 const MOST_NAME: usize = 64;
 
 /// A few sentences, with their lines.
-pub(super) fn paragraph(text: &str, secrets: &Secrets) -> String {
+pub(crate) fn paragraph(text: &str, secrets: &Secrets) -> String {
     cut(clean_head(text, MOST_SAID, secrets).trim(), MOST_SAID)
 }
 
 /// A whole message, or the end of one that never ends.
-pub(super) fn message(text: &str, secrets: &Secrets) -> String {
+pub(crate) fn message(text: &str, secrets: &Secrets) -> String {
     // Somewhat more than is kept, cleaned, as in `clean_head`.
     let start = text.char_indices().rev().nth(4 * MOST_MESSAGE).map_or(0, |(at, _)| at);
     let clean = foreign_text::clean(&text.as_bytes()[start..], secrets);
@@ -29,12 +29,12 @@ pub(super) fn message(text: &str, secrets: &Secrets) -> String {
 }
 
 /// The same in one line, for a list.
-pub(super) fn one_line(text: &str, secrets: &Secrets) -> String {
+pub(crate) fn one_line(text: &str, secrets: &Secrets) -> String {
     in_one_line(text, MOST_ABOUT, secrets)
 }
 
 /// The name of a tool or of a reason.
-pub(super) fn name(text: &str, secrets: &Secrets) -> String {
+pub(crate) fn name(text: &str, secrets: &Secrets) -> String {
     in_one_line(text, MOST_NAME, secrets)
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{HookCall, HookEvent, HookReply, Unreadable};
+use crate::clients::hook::{HookCall, HookEvent, HookReply, Unreadable};
 use crate::facts::BackgroundWork;
 use crate::model::foreign_text::for_terminal;
 use crate::model::id::{AgentId, SessionId};

@@ -2,7 +2,7 @@
 //! row's note says so.
 
 use super::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, Resume, Value};
-use crate::stream::Dialect;
+use crate::clients::stream::Dialect;
 
 /// Every built-in profile, the default one first.
 pub fn built_in() -> Vec<Profile> {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use proptest::prelude::*;
 
-const SUBAGENT_STOP: &[u8] = include_bytes!("../../../fixtures/claude/subagent_stop.first.json");
-const COMPACTION: &[u8] = include_bytes!("../../../fixtures/claude/subagent_stop.compaction.json");
+const SUBAGENT_STOP: &[u8] = include_bytes!("../../../../fixtures/claude/subagent_stop.first.json");
+const COMPACTION: &[u8] = include_bytes!("../../../../fixtures/claude/subagent_stop.compaction.json");
 
 #[test]
 fn half_of_a_character_is_no_reason_not_to_read_the_rest() {
@@ -97,9 +97,9 @@ fn teammates_and_tasks_are_held_by_an_exit_code_and_words_on_stderr() {
 #[test]
 fn the_events_of_a_team_are_read_from_real_payloads() {
     let read = |bytes: &[u8]| parse(bytes).expect("a call");
-    let idle = read(include_bytes!("../../../fixtures/claude/teammate_idle.json"));
-    let stop = read(include_bytes!("../../../fixtures/claude/subagent_stop.teammate.json"));
-    let completed = read(include_bytes!("../../../fixtures/claude/task_completed.json"));
+    let idle = read(include_bytes!("../../../../fixtures/claude/teammate_idle.json"));
+    let stop = read(include_bytes!("../../../../fixtures/claude/subagent_stop.teammate.json"));
+    let completed = read(include_bytes!("../../../../fixtures/claude/task_completed.json"));
     assert_eq!((&idle.event, idle.agent_type.as_deref()), (&HookEvent::TeammateIdle, Some("bob")));
     assert_eq!(idle.agent, stop.agent, "by which both are one attempt");
     let task = HookEvent::TaskCompleted { id: "1".into(), subject: "Build it".into(), team: None };

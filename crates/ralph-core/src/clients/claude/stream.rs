@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::loose::{Add, Few, FirstText, Flag, Number, Object, Sum, Text, object};
-use super::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::loose::{Add, Few, FirstText, Flag, Number, Object, Sum, Text, object};
+use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 
@@ -147,7 +147,7 @@ struct RateLimit {
 const REMEMBERED: usize = 256;
 const LONGEST_ID: usize = 128;
 
-pub(super) struct Reader {
+pub(crate) struct Reader {
     session: Option<String>,
     /// The running total at the last result.
     total: Micros,
@@ -163,7 +163,7 @@ struct Pending {
 }
 
 impl Reader {
-    pub(super) fn new(cost_before: Micros) -> Self {
+    pub(crate) fn new(cost_before: Micros) -> Self {
         Self {
             session: None,
             total: cost_before,

@@ -7,7 +7,7 @@
 use crate::model::gate::Gate;
 
 /// The gates' own commands, then what the person allows beyond that.
-pub(super) fn rules(gates: &[Gate], allow: &[String]) -> Vec<String> {
+pub(crate) fn rules(gates: &[Gate], allow: &[String]) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     let gates = gates.iter().filter_map(|gate| rule(gate.run.trim()));
     let allowed = allow.iter().map(|rule| rule.trim().to_owned()).filter(|rule| is_rule(rule));

@@ -1,8 +1,8 @@
 //! A program that prints text: every line is something it said, and its exit code is all the result there is.
 
-use super::{Line, Out, ReadLines};
+use crate::clients::stream::{Line, Out, ReadLines};
 
-pub(super) struct Reader;
+pub(crate) struct Reader;
 
 impl ReadLines for Reader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {

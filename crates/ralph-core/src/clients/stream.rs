@@ -13,15 +13,9 @@ use crate::model::id::SessionId;
 use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 
-mod claude;
-mod codex;
-mod copilot;
-mod gemini;
-mod loose;
-mod opencode;
-mod plain;
-mod shown;
-mod summary;
+pub(crate) mod loose;
+pub(crate) mod shown;
+pub(crate) mod summary;
 
 pub use summary::{Denial, Limit, StreamSummary};
 
@@ -66,12 +60,12 @@ impl Dialect {
 
     fn reader(self, cost_before: Micros) -> Box<dyn ReadLines> {
         match self {
-            Self::Claude => Box::new(claude::Reader::new(cost_before)),
-            Self::Codex => Box::<codex::Reader>::default(),
-            Self::Gemini => Box::<gemini::Reader>::default(),
-            Self::Copilot => Box::<copilot::Reader>::default(),
-            Self::OpenCode => Box::<opencode::Reader>::default(),
-            Self::Plain => Box::new(plain::Reader),
+            Self::Claude => Box::new(crate::clients::claude::stream::Reader::new(cost_before)),
+            Self::Codex => Box::<crate::clients::codex::Reader>::default(),
+            Self::Gemini => Box::<crate::clients::gemini::Reader>::default(),
+            Self::Copilot => Box::<crate::clients::copilot::Reader>::default(),
+            Self::OpenCode => Box::<crate::clients::opencode::Reader>::default(),
+            Self::Plain => Box::new(crate::clients::plain::Reader),
         }
     }
 }
@@ -157,13 +151,13 @@ impl Tokens {
 
 /// Whether a line meant something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+pub(crate) enum Line {
     Known,
     Unknown,
 }
 
 /// One client's dialect. It may remember a bounded amount between two lines.
-trait ReadLines: Send {
+pub(crate) trait ReadLines: Send {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line;
 
     /// There are no more lines.
@@ -171,48 +165,48 @@ trait ReadLines: Send {
 }
 
 /// Where a dialect's events go, cleaned on the way.
-struct Out<'a> {
-    secrets: &'a Secrets,
+pub(crate) struct Out<'a> {
+    pub(crate) secrets: &'a Secrets,
     on: &'a mut dyn FnMut(AgentEvent),
 }
 
 impl Out<'_> {
-    fn put(&mut self, event: AgentEvent) {
+    pub(crate) fn put(&mut self, event: AgentEvent) {
         (self.on)(event);
     }
 
-    fn said(&mut self, text: &str) {
+    pub(crate) fn said(&mut self, text: &str) {
         let text = shown::paragraph(text, self.secrets);
         if !text.is_empty() {
             self.put(AgentEvent::Said { text });
         }
     }
 
-    fn used_tool(&mut self, name: &str, about: &str) {
+    pub(crate) fn used_tool(&mut self, name: &str, about: &str) {
         let event = AgentEvent::UsedTool { name: self.name(name), about: self.one_line(about) };
         self.put(event);
     }
 
-    fn denied(&mut self, tool: &str, about: &str) {
+    pub(crate) fn denied(&mut self, tool: &str, about: &str) {
         let event = AgentEvent::Denied { tool: self.name(tool), about: self.one_line(about) };
         self.put(event);
     }
 
-    fn limit_reached(&mut self, until: Option<Timestamp>, why: &str) {
+    pub(crate) fn limit_reached(&mut self, until: Option<Timestamp>, why: &str) {
         let why = self.one_line(why);
         self.put(AgentEvent::LimitReached { until, why });
     }
 
-    fn name(&self, text: &str) -> String {
+    pub(crate) fn name(&self, text: &str) -> String {
         shown::name(text, self.secrets)
     }
 
-    fn one_line(&self, text: &str) -> String {
+    pub(crate) fn one_line(&self, text: &str) -> String {
         shown::one_line(text, self.secrets)
     }
 
     /// What is looked at as the agent's last message.
-    fn message(&self, text: &str) -> String {
+    pub(crate) fn message(&self, text: &str) -> String {
         shown::message(text, self.secrets)
     }
 }
@@ -221,7 +215,7 @@ impl Out<'_> {
 pub const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
 /// Statuses by which a service says "not now": too much asked, or too much to do.
-fn is_limit(status: u16) -> bool {
+pub(crate) fn is_limit(status: u16) -> bool {
     matches!(status, 429 | 503 | 529)
 }
 

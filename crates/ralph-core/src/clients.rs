@@ -1,0 +1,11 @@
+//! The agent clients: what their hooks say, what they print, and how the driver calls them.
+
+pub mod claude;
+pub(crate) mod codex;
+pub(crate) mod copilot;
+pub(crate) mod gemini;
+pub mod hook;
+pub(crate) mod opencode;
+pub(crate) mod plain;
+pub mod profile;
+pub mod stream;

@@ -1,0 +1,6 @@
+//! Claude Code.
+
+pub mod hook;
+pub(crate) mod permission_rules;
+pub(crate) mod stream;
+pub mod transcript;
