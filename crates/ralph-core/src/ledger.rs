@@ -1,4 +1,9 @@
 //! The ledger: what an entry can be, and how it is written down so that nobody can change it unseen.
 
+pub mod decide;
+pub mod drive;
 pub mod event;
+pub mod facts;
 pub mod line;
+pub mod state;
+pub mod transition;

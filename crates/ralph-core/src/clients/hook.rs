@@ -1,6 +1,6 @@
 //! One vocabulary for every agent client: what a hook call says, what a hook may answer. Each client's dialect is one file.
 
-use crate::facts::BackgroundWork;
+use crate::ledger::facts::BackgroundWork;
 use crate::model::id::{AgentId, SessionId};
 
 /// One hook call, as far as anybody here needs it. The client's own `stop_hook_active` is not in it on purpose: a hook

@@ -7,9 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::agent_report::AgentReport;
+use crate::claims::agent_report::AgentReport;
+use crate::claims::promise::PromiseSeen;
 use crate::clients::stream::{Denial, Tokens};
-use crate::drive::Wishes;
+use crate::ledger::drive::Wishes;
 use crate::model::budget::Limits;
 use crate::model::gate::GateReport;
 use crate::model::gate::receipt::Receipt;
@@ -20,7 +21,6 @@ use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
 use crate::model::note::NoteValue;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
-use crate::promise::PromiseSeen;
 
 /// Who is trying to stop.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

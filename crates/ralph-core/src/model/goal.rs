@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lang::Lang;
+use crate::say::lang::Lang;
 
 /// Stored when the loop starts, and never changed after that.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::excerpt::excerpt;
 use ralph_core::model::foreign_text;
 use ralph_core::model::secrets::Secrets;
+use ralph_core::say::excerpt::excerpt;
 
 use crate::sys::files;
 use crate::sys::proc::{self, How, Job, Manners, Stop, What};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ralph_core::facts::TasksSeen;
+use ralph_core::claims::task_list::{Task, TaskList};
+use ralph_core::ledger::facts::TasksSeen;
 use ralph_core::model::goal::ListSource;
 use ralph_core::model::verdict::Trouble;
-use ralph_core::task_list::{Task, TaskList};
 
 use crate::sys::files;
 

@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 
 use ralph_core::clients::claude::hook;
 use ralph_core::clients::hook::{HookCall, HookEvent, HookReply};
-use ralph_core::feedback::Notice;
 use ralph_core::model::duration;
 use ralph_core::model::foreign_text;
 use ralph_core::model::id::SessionId;
 use ralph_core::model::secrets::Secrets;
+use ralph_core::say::feedback::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::checks::gates::Watch;

@@ -8,9 +8,9 @@ use std::fmt;
 use std::time::Duration;
 
 use ralph_core::ledger::event::{ProcessIdentity, Subject};
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::foreign_text;
 use ralph_core::model::secrets::Secrets;
-use ralph_core::state::{State, Status};
 
 use crate::checks::gates::GatesLock;
 use crate::loops::driver::driven;

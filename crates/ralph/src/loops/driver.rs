@@ -25,13 +25,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_core::claims::promise::{self, Promise, PromiseSeen};
 use ralph_core::clients::profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
 use ralph_core::clients::stream::{Denial, StreamSummary};
-use ralph_core::decide::Decision;
-use ralph_core::drive::{self, Next};
-use ralph_core::driver_prompt::{self, Approach, LastTime};
-use ralph_core::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
+use ralph_core::ledger::decide::Decision;
+use ralph_core::ledger::drive::{self, Next};
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
+use ralph_core::ledger::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
+use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::duration;
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
@@ -39,8 +40,7 @@ use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
 use ralph_core::model::preset;
 use ralph_core::model::verdict::{Reason, Verdict};
-use ralph_core::promise::{self, Promise, PromiseSeen};
-use ralph_core::state::{LastJudgement, State, Status};
+use ralph_core::say::prompt::{self, Approach, LastTime};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
@@ -554,7 +554,7 @@ fn prompt(
     approach: Approach,
     last: Option<LastTime<'_>>,
 ) -> String {
-    driver_prompt::text(&driver_prompt::Iteration {
+    prompt::text(&prompt::Iteration {
         task: &plan.goal.task,
         number,
         of: plan.limits.attempts.value,

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use ralph_core::completion_marker as marker;
-use ralph_core::decide::{Decision, decide};
-use ralph_core::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
+use ralph_core::claims::completion_marker as marker;
+use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
+use ralph_core::ledger::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Limits;
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, Answer, Gate, GateReport};
@@ -20,7 +21,6 @@ use ralph_core::model::hygiene::Flaw;
 use ralph_core::model::id::{LoopId, SessionId, TreeHash};
 use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::verdict::Trouble;
-use ralph_core::state::{State, Status};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::receipts;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_core::config::Reports;
-use ralph_core::loop_report::LoopReport;
 use ralph_core::model::id::{Digest, LoopId};
+use ralph_core::say::report::LoopReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -6,12 +6,12 @@ pub(crate) mod start;
 use std::io;
 use std::path::PathBuf;
 
-use ralph_core::feedback::Notice;
-use ralph_core::lang::fill;
 use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Subject};
-use ralph_core::life::{Carrier, Happening, happen};
+use ralph_core::ledger::state::{State, Status};
+use ralph_core::ledger::transition::{Carrier, Happening, happen};
 use ralph_core::model::id::{LoopId, SessionId};
-use ralph_core::state::{State, Status};
+use ralph_core::say::feedback::Notice;
+use ralph_core::say::lang::fill;
 
 use crate::loops::{ancestry, report};
 use crate::show::language;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::PauseCause;
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::{State, Status};
 
 pub(crate) const VERIFIED: u8 = 0;
 pub(crate) const NOT_VERIFIED: u8 = 1;

@@ -1,9 +1,9 @@
 //! The language in which the person reads about loops.
 
-use ralph_core::facts::TasksSeen;
-use ralph_core::lang::{Lang, fill};
-use ralph_core::state::State;
-use ralph_core::telling::Telling;
+use ralph_core::ledger::facts::TasksSeen;
+use ralph_core::ledger::state::State;
+use ralph_core::say::lang::{Lang, fill};
+use ralph_core::say::telling::Telling;
 
 use crate::loops::session::SessionLoop;
 use crate::store::exports::loop_file::OnDisk;

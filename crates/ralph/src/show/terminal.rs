@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Color, Style};
-use ralph_core::loop_report::{StyledLine, Tone};
 use ralph_core::model::foreign_text;
+use ralph_core::say::report::{StyledLine, Tone};
 
 pub(crate) const GOOD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 pub(crate) const BAD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red))).bold();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ralph_core::config::{Config, Defaults, Problem};
-use ralph_core::facts::Standing;
+use ralph_core::ledger::facts::Standing;
 use ralph_core::model::budget::{Budget, Limits, Origin, Sourced};
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::DEFAULT_TIMEOUT;

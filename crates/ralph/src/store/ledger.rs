@@ -17,9 +17,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use ralph_core::ledger::event::{CancelCause, Event, PauseCause, Subject};
 use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
+use ralph_core::ledger::state::State;
 use ralph_core::model::id::LoopId;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::State;
 
 use crate::store::home::RepoHome;
 use crate::sys::clock;
@@ -457,9 +457,9 @@ mod tests {
     use std::fs;
 
     use ralph_core::ledger::event::{Judgement, ResetCause};
+    use ralph_core::ledger::state::Status;
     use ralph_core::model::id::{Digest, TreeHash};
     use ralph_core::model::verdict::Reason;
-    use ralph_core::state::Status;
 
     use super::*;
     use crate::store::home::Home;

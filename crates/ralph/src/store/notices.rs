@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::clients::claude::hook;
 use ralph_core::clients::hook::{HookCall, HookReply};
-use ralph_core::feedback::{self, Notice};
 use ralph_core::ledger::event::Event;
 use ralph_core::model::id::SessionId;
 use ralph_core::model::verdict::Verdict;
+use ralph_core::say::feedback::{self, Notice};
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::Home;

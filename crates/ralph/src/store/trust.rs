@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_core::config::Guard;
+use ralph_core::ledger::state::State;
 use ralph_core::model::id::{Digest, SessionId};
 use ralph_core::model::layout::Layout;
-use ralph_core::state::State;
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::Home;

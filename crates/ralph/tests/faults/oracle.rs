@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::ledger::event::Event;
 use ralph_core::ledger::line::{self as ledger_line, Head, Line};
+use ralph_core::ledger::state::State;
 use ralph_core::model::id::{Digest, TreeHash};
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::State;
 use serde::Deserialize;
 use serde_json::Value;
 

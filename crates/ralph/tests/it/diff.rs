@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use ralph_core::drive::{Memory, Wishes};
+use ralph_core::ledger::drive::{Memory, Wishes};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::line::{self, Head};
 

@@ -63,7 +63,7 @@ pub(crate) fn write_snapshot(ledger: &Path, status: Value) {
         (line.at, line.event)
     });
     let events: Vec<_> = events.collect();
-    let state = ralph_core::state::State::fold(events.iter().map(|(at, event)| (*at, event)));
+    let state = ralph_core::ledger::state::State::fold(events.iter().map(|(at, event)| (*at, event)));
     let mut state = serde_json::to_value(state).expect("JSON");
     state["status"] = status;
     let snapshot = json!({"v": 1, "length": text.len(), "head": {"seq": seq, "hash": hash}, "state": state});

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ralph_core::control_word::{self, ControlWord};
-use ralph_core::start_request;
+use ralph_core::claims::control_word::{self, ControlWord};
+use ralph_core::claims::start_request;
 use serde_json::Value;
 
 use crate::support::{Answer, Sandbox};

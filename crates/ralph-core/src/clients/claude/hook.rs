@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::clients::hook::{HookCall, HookEvent, HookReply, Unreadable};
-use crate::facts::BackgroundWork;
+use crate::ledger::facts::BackgroundWork;
 use crate::model::foreign_text::for_terminal;
 use crate::model::id::{AgentId, SessionId};
 

@@ -423,14 +423,14 @@ const SAYS: [(Dialect, &str); 5] = [
 /// The agent is asked for its promise at the end, and some have much to say before.
 #[test]
 fn the_end_of_a_last_message_is_kept_however_long_it_is() {
-    let promise = crate::promise::Promise::new("SHUT").expect("a promise");
+    let promise = crate::claims::promise::Promise::new("SHUT").expect("a promise");
     for (dialect, stream) in SAYS {
         for lines in [1, 100, 3_000, 40_000] {
             let words = format!("{}<promise>SHUT</promise>", "a long story, é\\n".repeat(lines));
             let (_, summary) = read(dialect, format!("{}\n", stream.replace("WORDS", &words)).as_bytes());
             let text = summary.result.unwrap_or_else(|| panic!("{dialect:?}: no result")).text;
-            let seen = crate::promise::look(&promise, &text);
-            assert_eq!(seen, crate::promise::PromiseSeen::Given, "{dialect:?}, {lines} lines");
+            let seen = crate::claims::promise::look(&promise, &text);
+            assert_eq!(seen, crate::claims::promise::PromiseSeen::Given, "{dialect:?}, {lines} lines");
             assert!(text.chars().count() <= 20_001, "{dialect:?}: {}", text.chars().count());
         }
     }

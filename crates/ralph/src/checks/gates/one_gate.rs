@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ralph_core::excerpt::excerpt;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::{Answer, Gate, Outcome};
 use ralph_core::model::id::Digest;
+use ralph_core::say::excerpt::excerpt;
 
 use super::{GRACE, Run, output_digest};
 use crate::sys::clock;

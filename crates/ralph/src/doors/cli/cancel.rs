@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::CancelCause;
-use ralph_core::life::Happening;
+use ralph_core::ledger::transition::Happening;
 
 use super::Done;
 use super::context::Place;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use ralph_core::config::Guard;
-use ralph_core::facts::Standing;
-use ralph_core::feedback;
+use ralph_core::ledger::facts::Standing;
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
-use ralph_core::state::{State, Status};
+use ralph_core::say::feedback;
 use serde_json::{Value, json};
 
 use super::context::Place;

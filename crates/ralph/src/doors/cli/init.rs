@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use ralph_core::config::detect::{self, Project, Proposal};
 use ralph_core::config::{Config, Guard};
-use ralph_core::facts::{Evidence, Standing};
+use ralph_core::ledger::facts::{Evidence, Standing};
 use ralph_core::model::gate::{GateReport, Outcome};
 use ralph_core::model::id::Digest;
 use ralph_core::model::layout::Layout;

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ralph_core::feedback;
 use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, ResetCause, Subject};
 use ralph_core::ledger::line::Line;
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::duration;
 use ralph_core::model::foreign_text;
 use ralph_core::model::note::NoteValue;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::{State, Status};
+use ralph_core::say::feedback;
 use serde_json::json;
 
 use super::Done;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_core::clients::profile::{self, Profile};
-use ralph_core::drive::{Memory, Wishes};
-use ralph_core::facts::Standing;
+use ralph_core::ledger::drive::{Memory, Wishes};
+use ralph_core::ledger::facts::Standing;
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget, Limits, Origin, Sourced};
 use ralph_core::model::duration;
 use ralph_core::model::goal::{Goal, ListSource};
@@ -15,7 +16,6 @@ use ralph_core::model::layout::Clocks;
 use ralph_core::model::money::Micros;
 use ralph_core::model::preset;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::{State, Status};
 
 use super::context::Place;
 use super::verify::{self, Verified};

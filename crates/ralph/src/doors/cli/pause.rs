@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::PauseCause;
-use ralph_core::life::{Happening, happen};
+use ralph_core::ledger::transition::{Happening, happen};
 
 use super::Done;
 use super::context::Place;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use ralph_core::loop_report::{LoopReport, ManualOutcome, ManualReport};
 use ralph_core::model::id::LoopId;
+use ralph_core::say::report::{LoopReport, ManualOutcome, ManualReport};
 use serde::{Deserialize, Serialize};
 
 use super::context::Place;

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::{Event, ResetCause, Subject};
+use ralph_core::ledger::state::Status;
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Layout;
-use ralph_core::state::Status;
 
 use super::context::Place;
 use super::{Done, Failure};

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use ralph_core::life::{Carrier, Happening, happen};
+use ralph_core::ledger::state::Status;
+use ralph_core::ledger::transition::{Carrier, Happening, happen};
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::Status;
 
 use super::context::Place;
 use super::loop_command::{self, OutputArguments};

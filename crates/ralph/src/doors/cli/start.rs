@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use ralph_core::claims::start_request::{self, StartRequest, UsageError};
 use ralph_core::model::id::SessionId;
-use ralph_core::start_request::{self, StartRequest, UsageError};
 
 use super::context::Place;
 use super::{Done, Failure};

@@ -5,20 +5,20 @@
 
 use std::process::ExitCode;
 
+use ralph_core::claims::promise::PromiseSeen;
+use ralph_core::claims::start_request;
 use ralph_core::clients::stream::is_session_id;
-use ralph_core::decide::Decision;
-use ralph_core::facts::{Facts, SessionStop, Standing};
+use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::CancelCause;
-use ralph_core::life::Happening;
+use ralph_core::ledger::facts::{Facts, SessionStop, Standing};
+use ralph_core::ledger::state::{State, Status};
+use ralph_core::ledger::transition::Happening;
 use ralph_core::model::foreign_text;
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, SessionId};
 use ralph_core::model::note::{self, NoteValue};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
-use ralph_core::promise::PromiseSeen;
-use ralph_core::start_request;
-use ralph_core::state::{State, Status};
 use serde_json::{Value, json};
 
 use super::context::Place;

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use ralph_core::facts::Standing;
-use ralph_core::lang::Lang;
 use ralph_core::ledger::event::Subject;
+use ralph_core::ledger::facts::Standing;
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Limits, Sourced};
 use ralph_core::model::duration;
 use ralph_core::model::id::LoopId;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::{State, Status};
-use ralph_core::telling::{self, Telling};
+use ralph_core::say::lang::Lang;
+use ralph_core::say::telling::{self, Telling};
 use serde_json::{Value, json};
 
 use super::Done;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ralph_core::clients::profile::{Profile, Value as Variable};
 use ralph_core::config::{Config, Guard, Reports};
-use ralph_core::facts::Standing;
+use ralph_core::ledger::facts::Standing;
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::duration;
 use ralph_core::model::gate::{Gate, Order};

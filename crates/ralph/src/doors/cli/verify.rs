@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::process::ExitCode;
 
-use ralph_core::decide::Decision;
-use ralph_core::facts::{Evidence, Facts, GatesSeen, Standing};
-use ralph_core::feedback;
+use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::Subject;
+use ralph_core::ledger::facts::{Evidence, Facts, GatesSeen, Standing};
 use ralph_core::model::budget::{Attempts, Limits, Sourced};
 use ralph_core::model::gate::{Answer, Gate, GateReport, Order};
 use ralph_core::model::preset;
 use ralph_core::model::verdict::{Reason, Trouble, Verdict};
+use ralph_core::say::feedback;
 use serde_json::{Value, json};
 
 use super::context::Place;

@@ -1,12 +1,12 @@
 //! Agents that the session's agent calls: they are counted, and what they report says whose turn it is.
 
-use ralph_core::agent_report;
+use ralph_core::claims::agent_report;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::config::{Guard, bare_agent_name};
 use ralph_core::ledger::event::TypedError;
-use ralph_core::life::Happening;
+use ralph_core::ledger::transition::Happening;
 use ralph_core::model::loop_error::ErrorKind;
-use ralph_core::role_briefing;
+use ralph_core::say::role_briefing;
 
 use super::{Door, LetThrough};
 use crate::loops::session::SessionLoop;
@@ -85,7 +85,7 @@ impl Door<'_> {
             crate::store::notices::leave(
                 self.home,
                 self.session,
-                &ralph_core::feedback::Notice { person: notice, agent: None },
+                &ralph_core::say::feedback::Notice { person: notice, agent: None },
             )?;
         }
         Ok(HookReply::Silent)

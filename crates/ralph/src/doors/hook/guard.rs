@@ -1,20 +1,20 @@
 //! The always-on guard: a session that changed the tree since the person's last prompt is judged by the gates when it
 //! stops. A session that only talked is not, nor are the person's own edits.
 
+use ralph_core::claims::completion_marker;
 use ralph_core::clients::hook::HookReply;
-use ralph_core::completion_marker;
 use ralph_core::config::Guard;
-use ralph_core::decide::{Decision, Ignored};
-use ralph_core::facts::{BackgroundWork, SessionStop};
-use ralph_core::feedback;
-use ralph_core::lang::fill;
+use ralph_core::ledger::decide::{Decision, Ignored};
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
-use ralph_core::life::{Happening, happen};
+use ralph_core::ledger::facts::{BackgroundWork, SessionStop};
+use ralph_core::ledger::state::{State, Status};
+use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use ralph_core::model::preset;
 use ralph_core::model::verdict::Reason;
-use ralph_core::state::{State, Status};
-use ralph_core::telling;
+use ralph_core::say::feedback;
+use ralph_core::say::lang::fill;
+use ralph_core::say::telling;
 
 use super::stop::{judged_before, tell};
 use super::{Door, LetThrough};
@@ -473,7 +473,7 @@ impl GuardedStop<'_> {
 
     /// What was judged now is what the next stop starts from.
     fn start_over(&mut self, outcome: &Outcome) -> Result<(), LetThrough> {
-        if let Some(ralph_core::facts::Evidence::Gates(seen)) = &outcome.facts.evidence {
+        if let Some(ralph_core::ledger::facts::Evidence::Gates(seen)) = &outcome.facts.evidence {
             self.watched.tree = seen.tree.to_string();
         }
         self.watched.wrote = false;

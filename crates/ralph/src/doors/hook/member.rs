@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use ralph_core::claims::completion_marker as marker;
 use ralph_core::clients::hook::{HookCall, HookEvent, HookReply};
-use ralph_core::completion_marker as marker;
 use ralph_core::config::{Guard, bare_agent_name};
-use ralph_core::decide::Decision;
-use ralph_core::feedback;
+use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::Subject;
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::foreign_text;
 use ralph_core::model::id::{AgentId, Digest, LoopId, SessionId, TreeHash};
 use ralph_core::model::preset::{self, Preset};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
-use ralph_core::state::{State, Status};
+use ralph_core::say::feedback;
 
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
 use crate::clients::claude::team_tasks;

@@ -1,12 +1,12 @@
 //! The person speaks: a control word, a command, or something for the agent.
 
+use ralph_core::claims::control_word::{self, ControlWord};
+use ralph_core::claims::start_request;
 use ralph_core::clients::hook::HookReply;
-use ralph_core::control_word::{self, ControlWord};
-use ralph_core::feedback::session::briefing;
 use ralph_core::ledger::event::{CancelCause, PauseCause};
-use ralph_core::life::Happening;
-use ralph_core::start_request;
-use ralph_core::state::Status;
+use ralph_core::ledger::state::Status;
+use ralph_core::ledger::transition::Happening;
+use ralph_core::say::feedback::session::briefing;
 
 use super::stop::tasks_of;
 use super::{Door, LetThrough};

@@ -2,8 +2,8 @@
 
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::event::PauseCause;
-use ralph_core::life::Happening;
-use ralph_core::state::Status;
+use ralph_core::ledger::state::Status;
+use ralph_core::ledger::transition::Happening;
 
 use super::person::on_lines_of_its_own;
 use super::stop::tasks_of;

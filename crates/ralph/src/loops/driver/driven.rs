@@ -3,9 +3,9 @@
 use std::io;
 
 use ralph_core::ledger::event::Subject;
-use ralph_core::life::{Happening, happen};
+use ralph_core::ledger::state::{State, Status};
+use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::LoopId;
-use ralph_core::state::{State, Status};
 
 use super::lease;
 use crate::store::home::{Home, RepoHome};

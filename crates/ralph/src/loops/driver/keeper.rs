@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ralph_core::drive::Wishes;
+use ralph_core::ledger::drive::Wishes;
 use ralph_core::ledger::event::Event;
 use ralph_core::model::id::LoopId;
 

@@ -1,7 +1,7 @@
 //! What is going to be done, as a person can read it before anything runs (`--dry-run` prints just this).
 
 use ralph_core::clients::profile::{Profile, Value};
-use ralph_core::drive::{Memory, Wishes};
+use ralph_core::ledger::drive::{Memory, Wishes};
 use ralph_core::model::budget::{Attempts, Limits, Sourced};
 use ralph_core::model::duration;
 use ralph_core::model::gate::Gate;

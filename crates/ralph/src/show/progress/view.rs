@@ -12,9 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::banner::Progress;
-use ralph_core::facts::TasksSeen;
+use ralph_core::ledger::facts::TasksSeen;
 use ralph_core::model::goal::ListSource;
+use ralph_core::say::banner::Progress;
 
 use self::scene::{Now, Scene};
 use crate::checks::task_list;

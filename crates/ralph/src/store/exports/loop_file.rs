@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::loop_file::LoopFile;
+use ralph_core::claims::loop_file::LoopFile;
+use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::id::{Digest, LoopId};
-use ralph_core::state::State;
-use ralph_core::telling;
+use ralph_core::say::telling;
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::RepoHome;

@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::facts::{ExportFile, ExportSeen};
+use ralph_core::claims::state_file::Exported;
+use ralph_core::ledger::facts::{ExportFile, ExportSeen};
+use ralph_core::ledger::state::State;
 use ralph_core::model::id::Digest;
 use ralph_core::model::layout::Layout;
-use ralph_core::state::State;
-use ralph_core::state_file::Exported;
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::RepoHome;

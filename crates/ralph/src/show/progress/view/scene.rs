@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use ralph_core::banner::{self, Progress};
 use ralph_core::clients::stream::AgentEvent;
-use ralph_core::driver_prompt::Approach;
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
+use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::duration;
 use ralph_core::model::gate::{Answer, Gate, GateReport, Outcome};
 use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::state::{State, Status};
+use ralph_core::say::banner::{self, Progress};
+use ralph_core::say::prompt::Approach;
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::{self, Lines, one_line};

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::prose::{self, Part};
+use crate::claims::prose::{self, Part};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskList {

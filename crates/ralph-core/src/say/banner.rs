@@ -6,11 +6,11 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::lang::{Lang, Values, Words, fill};
 use crate::model::foreign_text;
 use crate::model::id::GateName;
 use crate::model::loop_error::ErrorKind;
 use crate::model::secrets::Secrets;
+use crate::say::lang::{Lang, Values, Words, fill};
 
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use super::phrase::{Phrase, clipped, inline, one_line};
 use super::{AgentEnd, Ending, GateSeen, Iteration, LoopKind, LoopReport, Mark, ReportStatus};
-use crate::lang::Lang;
 use crate::ledger::event::{CancelCause, PauseCause};
 use crate::model::duration;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
-use crate::telling;
+use crate::say::lang::Lang;
+use crate::say::telling;
 
 /// Names of files; a report is no listing.
 const MOST_FILES: usize = 50;

@@ -5,14 +5,16 @@
 
 use jiff::Timestamp;
 
-use crate::facts::{Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen};
+use crate::claims::promise::PromiseSeen;
 use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
+use crate::ledger::facts::{
+    Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen,
+};
+use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
 use crate::model::gate::{Answer, GateReport, Outcome};
 use crate::model::id::{Digest, GateName, TreeHash};
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
-use crate::promise::PromiseSeen;
-use crate::state::{State, Status, seconds_between};
 
 /// What came of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::clients::stream::{Denial, Tokens};
 use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, PauseCause, Subject};
+use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
 use crate::model::foreign_text;
 use crate::model::gate::{Answer, GateReport};
@@ -16,7 +17,6 @@ use crate::model::id::{GateName, LoopId};
 use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
-use crate::state::{State, Status};
 
 mod advice;
 mod json;

@@ -10,14 +10,14 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::claims::promise::PromiseSeen;
 use crate::clients::profile::Context;
 use crate::clients::stream::Limit;
-use crate::driver_prompt::Approach;
 use crate::ledger::event::{AgentEnd, AgentRun, Event, Owner};
+use crate::ledger::state::{State, Status};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
-use crate::promise::PromiseSeen;
-use crate::state::{State, Status};
+use crate::say::prompt::Approach;
 
 /// How the person wants the loop driven; it holds for its whole life.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

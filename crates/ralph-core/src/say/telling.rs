@@ -1,16 +1,16 @@
 //! What the person is told about a session's loop, in their language: which banner a state is.
 
-use crate::banner::{self, Banner, Iteration, Progress, Proof};
-use crate::decide::Decision;
-use crate::facts::{Facts, SessionStop, TasksSeen};
-use crate::lang::{Lang, fill};
+use crate::ledger::decide::Decision;
 use crate::ledger::event::PauseCause;
 use crate::ledger::event::Subject;
+use crate::ledger::facts::{Facts, SessionStop, TasksSeen};
+use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
 use crate::model::goal::Goal;
 use crate::model::id::GateName;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
-use crate::state::{State, Status};
+use crate::say::banner::{self, Banner, Iteration, Progress, Proof};
+use crate::say::lang::{Lang, fill};
 
 /// A loop and its task list at one moment.
 #[derive(Clone, Copy, Debug)]

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
 use super::*;
-use crate::facts::BackgroundWork;
-use crate::life::Happening;
+use crate::claims::promise::NearMiss;
+use crate::ledger::facts::BackgroundWork;
+use crate::ledger::transition::Happening;
 use crate::model::budget::{Budget, Limits, Origin};
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Clocks;
 use crate::model::preset::{self, Preset};
-use crate::promise::NearMiss;
 
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 

@@ -5,14 +5,14 @@ use super::{
     Feedback, changed_by_gates, changed_definition, gate_block, next_step, one_line, sentence,
     since_last_time,
 };
-use crate::agent_report::AgentReport;
-use crate::facts::{Evidence, Facts, SessionStop, Standing, TasksSeen};
+use crate::claims::agent_report::AgentReport;
+use crate::claims::promise::{self, Promise, PromiseSeen};
+use crate::ledger::facts::{Evidence, Facts, SessionStop, Standing, TasksSeen};
+use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::gate::Answer;
 use crate::model::goal::Goal;
 use crate::model::verdict::Reason;
-use crate::promise::{self, Promise, PromiseSeen};
-use crate::state::State;
 
 /// What a held session hears.
 pub(super) fn for_held(

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::drive::{Memory, Wishes};
+use crate::ledger::drive::{Memory, Wishes};
 use crate::ledger::event::{FailureMark, TypedError};
 use crate::model::budget::{Limits, Origin, Sourced};
 use crate::model::gate::Outcome;

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::claims::promise::PromiseSeen;
+use crate::claims::state_file::Exported;
 use crate::ledger::event::{FailureMark, Subject};
 use crate::model::budget::Limits;
 use crate::model::gate::receipt::Receipt;
@@ -11,8 +13,6 @@ use crate::model::id::{Digest, SessionId, TreeHash};
 use crate::model::layout::Layout;
 use crate::model::preset::Preset;
 use crate::model::verdict::Trouble;
-use crate::promise::PromiseSeen;
-use crate::state_file::Exported;
 
 /// Everything about one attempt to stop.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
 //! What happens to a loop besides a stop: it is paused, carried on, cancelled; agents are called; something goes wrong.
 //!
-//! The same pure step as [`decide`](mod@crate::decide): the state and what happened in, what to remember out. Nothing to
+//! The same pure step as [`decide`](mod@crate::ledger::decide): the state and what happened in, what to remember out. Nothing to
 //! remember means that it makes no difference to this loop.
 
-use crate::agent_report::AgentReport;
+use crate::claims::agent_report::AgentReport;
 use crate::ledger::event::{CancelCause, Event, PauseCause, ProcessIdentity, TypedError};
+use crate::ledger::state::{State, Status};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::note::{MOST_NOTES, NoteValue};
 use crate::model::verdict::LimitHit;
-use crate::state::{State, Status};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {

@@ -3,15 +3,15 @@
 //! Tokens are money: one line of reason, then the detail once. A gate's output is somebody else's text, so it stands in a
 //! frame that says so.
 
-use crate::decide::Decision;
-use crate::facts::{Evidence, Facts, GatesSeen, Standing};
+use crate::ledger::decide::Decision;
 use crate::ledger::event::{FailureMark, Subject};
+use crate::ledger::facts::{Evidence, Facts, GatesSeen, Standing};
+use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::duration;
 use crate::model::gate::{Answer, GateReport};
 use crate::model::id::GateName;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
-use crate::state::State;
 
 pub mod session;
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::prose;
+use crate::claims::prose;
 
 /// One marker that stands for all of them.
 pub const ALL_CHECKS: &str = "ALL_CHECKS_FINISH";

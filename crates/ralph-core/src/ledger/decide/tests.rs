@@ -5,14 +5,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::facts::ExportSeen;
+use crate::claims::state_file::Exported;
+use crate::ledger::facts::ExportSeen;
 use crate::model::budget::{Budget, Limits, Origin, Sourced};
 use crate::model::gate::receipt::{Receipt, Witnessed};
 use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Layout;
 use crate::model::preset;
-use crate::state_file::Exported;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")
@@ -142,8 +142,8 @@ impl Loop {
         self.history.push((at(0), event));
     }
 
-    pub(super) fn happen(&mut self, happening: &crate::life::Happening) {
-        for event in crate::life::happen(&self.state, happening) {
+    pub(super) fn happen(&mut self, happening: &crate::ledger::transition::Happening) {
+        for event in crate::ledger::transition::happen(&self.state, happening) {
             self.take(event);
         }
     }

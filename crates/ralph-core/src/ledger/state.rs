@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::agent_report::AgentReport;
-use crate::drive::Drive;
+use crate::claims::agent_report::AgentReport;
+use crate::ledger::drive::Drive;
 use crate::ledger::event::{
     CancelCause, Event, ExportOddity, FailureMark, Judgement, PauseCause, ProcessIdentity, ResetCause,
     Subject, TypedError,

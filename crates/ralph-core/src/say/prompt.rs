@@ -1,15 +1,15 @@
 //! What the driver asks of its agent in one iteration: the task, where things stand, what failed last time. Short: it is
 //! paid for in every iteration, and an agent that goes on with its session has most of it already.
 
+use crate::claims::promise::Promise;
 use crate::clients::profile::Context;
 use crate::clients::stream::Denial;
-use crate::excerpt::excerpt;
-use crate::facts::{GatesSeen, Standing, TasksSeen};
-use crate::feedback::{changed_by_gates, changed_definition, gate_block, since_last_time};
+use crate::ledger::facts::{GatesSeen, Standing, TasksSeen};
+use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::gate::{Answer, Gate, GateReport};
-use crate::promise::Promise;
-use crate::state::State;
+use crate::say::excerpt::excerpt;
+use crate::say::feedback::{changed_by_gates, changed_definition, gate_block, since_last_time};
 
 /// Everything that one iteration's prompt is made of.
 #[derive(Clone, Debug)]

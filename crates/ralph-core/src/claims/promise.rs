@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::prose::{self, Part};
+use crate::claims::prose::{self, Part};
 
 const OPENING: &str = "<promise>";
 const CLOSING: &str = "</promise>";

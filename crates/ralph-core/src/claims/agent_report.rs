@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::prose;
+use crate::claims::prose;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,10 @@
+//! Every sentence that a user or an agent reads.
+
+pub mod banner;
+pub mod excerpt;
+pub mod feedback;
+pub mod lang;
+pub mod prompt;
+pub mod report;
+pub mod role_briefing;
+pub mod telling;
