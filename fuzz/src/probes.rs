@@ -3,19 +3,21 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each fuzz target uses one of them")]
 
+use ralph_core::model::money::Micros;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::claims::loop_file::LoopFile;
-use ralph_core::claims::promise::{self, Promise, PromiseSeen};
+use ralph_core::claims::promise::{self, Promise};
 use ralph_core::claims::state_file::Exported;
 use ralph_core::claims::task_list::TaskList;
 use ralph_core::claims::{agent_report, completion_marker as marker};
 use ralph_core::clients::claude::hook;
+use ralph_core::clients::dialect::Dialect;
 use ralph_core::clients::hook::HookReply;
-use ralph_core::clients::profile;
-use ralph_core::clients::stream::{AgentEvent, Channel, Dialect, StreamReader, is_session_id};
+use ralph_core::clients::list;
+use ralph_core::clients::stream::{AgentEvent, Channel, is_session_id};
 use ralph_core::config::user::UserFile;
 use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
 use ralph_core::ledger::decide::decide;
@@ -23,11 +25,13 @@ use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{Checks, Evidence, ExportFile, ExportSeen, Facts, Standing};
 use ralph_core::ledger::line::{self as ledger_line, Head};
 use ralph_core::ledger::state::State;
-use ralph_core::model::budget::{Attempts, Limits};
+use ralph_core::model::budget::Attempts;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::plan::{Plan, Progress};
 use ralph_core::model::id::{AgentId, Digest};
 use ralph_core::model::layout::{self, Layout};
+use ralph_core::model::limits::Limits;
+use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::{duration, preset};
 use ralph_core::say::excerpt::excerpt;
@@ -122,8 +126,8 @@ pub fn config(bytes: &[u8]) {
         }
         for agent in &config.agents {
             assert!(agent.max_iterations > 0 && agent.environment.is_empty());
-            assert_eq!(profile::find(&agent.name, &config.agents).as_ref(), Ok(agent));
-            assert!(profile::built_in().iter().all(|row| row.name != agent.name), "a built-in one");
+            assert_eq!(list::find(&agent.name, &config.agents).as_ref(), Ok(agent));
+            assert!(list::built_in().iter().all(|row| row.name != agent.name), "a built-in one");
         }
         let _held = config.guard.holds_agent("plugin:check");
         assert_ne!(config.budget.attempts, Some(Attempts::AtMost(0)));
@@ -140,7 +144,7 @@ pub fn user_config(bytes: &[u8]) {
             let _shown = file.gate_timeout.map(duration::show);
             for agent in &file.agents {
                 assert!(agent.max_iterations > 0 && !agent.program.trim().is_empty());
-                assert_eq!(profile::find(&agent.name, &file.agents).as_ref(), Ok(agent));
+                assert_eq!(list::find(&agent.name, &file.agents).as_ref(), Ok(agent));
                 assert!(
                     agent.environment.iter().all(|(name, _)| !name.is_empty() && !name.contains(['=', '\0']))
                 );
@@ -277,11 +281,11 @@ pub fn loop_file(bytes: &[u8]) {
 /// Any output is read in every dialect, and wherever it is cut; what is shown of it is short, and no terminal obeys it.
 pub fn stream(bytes: &[u8]) {
     for dialect in Dialect::ALL {
-        let (mut whole, mut events) = (StreamReader::new(dialect), Vec::new());
+        let (mut whole, mut events) = (list::stream_reader(dialect, Micros::ZERO), Vec::new());
         whole.feed(Channel::Output, bytes, &mut |event| events.push(event));
         let summary = whole.end(&mut |event| events.push(event));
         let size = 1 + bytes.first().map_or(0, |byte| usize::from(*byte) % 16);
-        let mut pieces = StreamReader::new(dialect);
+        let mut pieces = list::stream_reader(dialect, Micros::ZERO);
         for piece in bytes.chunks(size) {
             pieces.feed(Channel::Output, piece, &mut |_| {});
         }

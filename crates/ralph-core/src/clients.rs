@@ -1,10 +1,13 @@
 //! The agent clients: what their hooks say, what they print, and how the driver calls them.
 
+pub(crate) mod amp;
 pub mod claude;
 pub(crate) mod codex;
 pub(crate) mod copilot;
+pub mod dialect;
 pub(crate) mod gemini;
 pub mod hook;
+pub mod list;
 pub(crate) mod opencode;
 pub(crate) mod plain;
 pub mod profile;

@@ -3,6 +3,8 @@
 //! What may be written is in [`raw`]; [`Config::parse`] turns one into the other once and reports what is wrong with
 //! line, column and a hint.
 
+use crate::model::problem::Problem;
+use crate::model::problem::did_you_mean;
 use std::time::Duration;
 
 use globset::{Glob, GlobSetBuilder};
@@ -18,13 +20,13 @@ use crate::model::id::GateName;
 use crate::model::layout::Layout;
 
 mod agents;
+mod budget;
 pub mod detect;
-pub mod problem;
+mod place;
 pub mod raw;
 pub mod reports;
 pub mod user;
 
-pub use problem::Problem;
 use raw::{RawConfig, RawGate, Spanned};
 pub use reports::Reports;
 
@@ -86,7 +88,7 @@ impl Config {
             Some(names) => Guard::new(names)?,
             None => Guard::default(),
         };
-        let budget = raw.budget.map(Budget::from_raw).transpose()?.unwrap_or_default();
+        let budget = raw.budget.map(budget::read).transpose()?.unwrap_or_default();
         let agents = agents::of_repo(raw.agents.unwrap_or_default())?;
         let reports = raw.reports.map(Reports::from_raw).transpose()?;
         Ok(Self { enabled: raw.enabled.unwrap_or(true), gates, guard, budget, agents, reports })
@@ -105,7 +107,7 @@ impl Config {
 }
 
 fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, Problem> {
-    let places: Vec<_> = raw.iter().map(problem::Place::of).collect();
+    let places: Vec<_> = raw.iter().map(place::Place::of).collect();
     if let Some(place) = places.get(MOST_GATES) {
         let what = format!("more than {MOST_GATES} gates");
         return Err(place.problem(what, "let one gate run a script that runs the others"));
@@ -122,7 +124,7 @@ fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, P
 }
 
 fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<Gate, Problem> {
-    let place = problem::Place::of(&entry);
+    let place = place::Place::of(&entry);
     let raw = entry.value;
     if raw.run.trim().is_empty() {
         return Err(place.problem("a gate without a command", "give a command, for example `- npm test`"));
@@ -179,11 +181,11 @@ fn unused_name(run: &str, above: &[Gate]) -> GateName {
     GateName::new(name)
 }
 
-fn plan_problem(error: &PlanError, gates: &[Gate], places: &[problem::Place]) -> Problem {
+fn plan_problem(error: &PlanError, gates: &[Gate], places: &[place::Place]) -> Problem {
     let (gate, hint) = match error {
         PlanError::NoSuchGate { gate, missing } => {
             let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
-            (gate, problem::did_you_mean(missing.as_str(), names.iter().copied(), &names.join(", ")))
+            (gate, did_you_mean(missing.as_str(), names.iter().copied(), &names.join(", ")))
         }
         PlanError::Circle { gate } => (gate, "take one of the `needs` out".to_owned()),
     };
@@ -241,7 +243,7 @@ impl Guard {
     fn new(names: Vec<Spanned<String>>) -> Result<Self, Problem> {
         let mut words = Vec::with_capacity(names.len());
         for entry in names {
-            let place = problem::Place::of(&entry);
+            let place = place::Place::of(&entry);
             let name = entry.value;
             if foreign_text::deceives(&name) {
                 return Err(

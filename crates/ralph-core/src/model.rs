@@ -1,17 +1,22 @@
 //! The words that everything else is said in.
 
 pub mod budget;
+pub mod drive_options;
 pub mod duration;
 pub mod foreign_text;
 pub mod gate;
 pub mod goal;
 pub mod hygiene;
 pub mod id;
+pub mod language;
 pub mod layout;
+pub mod limits;
 pub mod loop_error;
 pub mod money;
 pub mod note;
 pub mod preset;
+pub mod problem;
+pub mod promise_seen;
 pub mod secrets;
 pub mod verdict;
 pub mod visible_text;

@@ -1,6 +1,8 @@
 //! The completion promise: `<promise>TEXT</promise>` alone on a line of the agent's own words. It is a claim, never a
 //! verdict. To talk about it is not to give it; where something comes near, the agent can be told what is missing.
 
+use crate::model::promise_seen::NearMiss;
+use crate::model::promise_seen::PromiseSeen;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::prose::{self, Part};
@@ -55,16 +57,6 @@ impl From<Promise> for String {
     }
 }
 
-/// How words stand to a promise.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PromiseSeen {
-    Given,
-    NearMiss(NearMiss),
-    Absent,
-}
-
 impl PromiseSeen {
     /// Of all that was seen, the lowest counts.
     fn rank(&self) -> u8 {
@@ -82,27 +74,7 @@ impl PromiseSeen {
     }
 }
 
-/// What came near to the promise. Where several did, the one that stands first here is told.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "near_miss", rename_all = "snake_case")]
-pub enum NearMiss {
-    /// The tag shares its line with something else.
-    InASentence,
-    /// In a code block or between backticks.
-    InCode,
-    InAQuote,
-    InAComment,
-    /// One half of the tag is missing.
-    Unclosed,
-    /// The text alone, without the tag.
-    BareText,
-    /// Something else was promised.
-    Other {
-        text: String,
-    },
-}
-
+/// The beginning of what was promised instead.
 impl NearMiss {
     const MOST_CHARS: usize = 100;
 

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use std::iter::Peekable;
 use std::slice;
 
-use crate::config::problem::did_you_mean;
 use crate::model::budget::Attempts;
 use crate::model::foreign_text;
+use crate::model::problem::did_you_mean;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartRequest {

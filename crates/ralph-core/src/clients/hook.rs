@@ -1,6 +1,5 @@
 //! One vocabulary for every agent client: what a hook call says, what a hook may answer. Each client's dialect is one file.
 
-use crate::ledger::facts::BackgroundWork;
 use crate::model::id::{AgentId, SessionId};
 
 /// One hook call, as far as anybody here needs it. The client's own `stop_hook_active` is not in it on purpose: a hook
@@ -95,4 +94,11 @@ pub enum HookReply {
     Answer { person: String },
     /// The tool may not run; the agent hears why.
     Deny { reason: String },
+}
+
+/// Work of the agent that goes on after its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundWork {
+    pub id: String,
+    pub what: String,
 }

@@ -8,16 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::clients::stream::{Dialect, is_session_id};
-use crate::config::problem::did_you_mean;
-use crate::model::gate::Gate;
+use crate::clients::dialect::Dialect;
+use crate::clients::stream::is_session_id;
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
-
-mod rows;
-
-pub(crate) use crate::clients::claude::permission_rules::is_rule;
-pub use rows::built_in;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
@@ -51,8 +45,8 @@ pub enum Argument {
     Literal(String),
     /// The sentence that names the prompt's file.
     Prompt,
-    /// Claude Code's rules for what the agent may do.
-    ClaudeRules,
+    /// What the agent may do without being asked, in the client's own rules.
+    AllowedTools,
     /// How the session is gone on with.
     Session,
     Model,
@@ -87,10 +81,8 @@ pub struct Resume(pub Vec<String>);
 #[derive(Clone, Debug)]
 pub struct RunWish<'a> {
     pub prompt_file: &'a Path,
-    /// Their commands are what the agent may run.
-    pub gates: &'a [Gate],
-    /// More that it may do, in the client's own words; from the user's config alone.
-    pub allow: &'a [String],
+    /// What the agent may do without being asked, in the client's own rules.
+    pub allowed: Vec<String>,
     pub context: Context,
     pub budget_left: Option<Micros>,
     pub model: Option<&'a str>,
@@ -134,10 +126,9 @@ fn fill(place: &Argument, profile: &Profile, wish: &RunWish<'_>) -> Vec<String> 
         Argument::Prompt => {
             vec![format!("Read the file {} and do what it says.", wish.prompt_file.display())]
         }
-        Argument::ClaudeRules => {
-            let rules = crate::clients::claude::permission_rules::rules(wish.gates, wish.allow);
-            let flag = (!rules.is_empty()).then(|| "--allowedTools".to_owned());
-            flag.into_iter().chain(rules).collect()
+        Argument::AllowedTools => {
+            let flag = (!wish.allowed.is_empty()).then(|| "--allowedTools".to_owned());
+            flag.into_iter().chain(wish.allowed.iter().cloned()).collect()
         }
         Argument::Session => session(profile, &wish.context),
         Argument::Model => {
@@ -156,10 +147,7 @@ fn session(profile: &Profile, context: &Context) -> Vec<String> {
     }
 }
 
-/// Before a command that stands in for a profile.
-const COMMAND: &str = "command:";
-
-const DEFAULT_ITERATIONS: u32 = 15;
+pub(crate) const DEFAULT_ITERATIONS: u32 = 15;
 
 impl Profile {
     /// Any program that reads a prompt on stdin and prints what it has to say.
@@ -218,40 +206,17 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The name stands for no agent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent `{name}`")]
-pub struct NoSuchAgent {
-    pub name: String,
-    pub hint: String,
+pub(crate) fn with_places(literals: &[&str], places: &[Argument]) -> Vec<Argument> {
+    let literals = literals.iter().map(|text| Argument::Literal((*text).to_owned()));
+    literals.chain(places.iter().cloned()).collect()
 }
 
-/// The profile of a name: one of the person's own, a built-in one, or `command:` with what `sh` is to run.
-pub fn find(name: &str, own: &[Profile]) -> Result<Profile, NoSuchAgent> {
-    if let Some(command) = name.strip_prefix(COMMAND) {
-        return of_shell(name, command.trim());
-    }
-    let mut all = own.to_vec();
-    all.extend(built_in());
-    let names: Vec<String> = all.iter().map(|profile| profile.name.clone()).collect();
-    all.into_iter().find(|profile| profile.name == name).ok_or_else(|| NoSuchAgent {
-        name: name.to_owned(),
-        hint: did_you_mean(
-            name,
-            names.iter().map(String::as_str),
-            &format!("{}, or `command:` with any program that reads a prompt on stdin", names.join(", ")),
-        ),
-    })
+#[expect(clippy::unnecessary_wraps, reason = "it stands beside rows that have none")]
+pub(crate) fn resume(arguments: &[&str]) -> Option<Resume> {
+    Some(Resume(arguments.iter().map(|text| (*text).to_owned()).collect()))
 }
 
-fn of_shell(name: &str, command: &str) -> Result<Profile, NoSuchAgent> {
-    if command.is_empty() {
-        let hint = "write the command behind it: `command:./agent.sh`".to_owned();
-        return Err(NoSuchAgent { name: name.to_owned(), hint });
-    }
-    let arguments = ["-c".to_owned(), command.to_owned()];
-    Ok(Profile::of_command(name, "sh", arguments, Dialect::Plain, None))
+/// A rule begins with a tool's name, so that none is taken for a flag.
+pub(crate) fn is_rule(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
 }
-
-#[cfg(test)]
-mod tests;

@@ -19,57 +19,6 @@ pub(crate) mod summary;
 
 pub use summary::{Denial, Limit, StreamSummary};
 
-/// How a client writes its stream.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Dialect {
-    /// `stream-json` of Claude Code, and of what speaks like it.
-    Claude,
-    Codex,
-    Gemini,
-    Copilot,
-    OpenCode,
-    /// Lines of text.
-    Plain,
-}
-
-impl Dialect {
-    pub const ALL: [Self; 6] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Copilot, Self::OpenCode, Self::Plain];
-
-    /// As a config names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Copilot => "copilot",
-            Self::OpenCode => "opencode",
-            Self::Plain => "plain",
-        }
-    }
-
-    /// Whether a client that speaks it says what its runs cost.
-    pub fn tells_cost(self) -> bool {
-        match self {
-            Self::Claude | Self::OpenCode => true,
-            Self::Codex | Self::Gemini | Self::Copilot | Self::Plain => false,
-        }
-    }
-
-    fn reader(self, cost_before: Micros) -> Box<dyn ReadLines> {
-        match self {
-            Self::Claude => Box::new(crate::clients::claude::stream::Reader::new(cost_before)),
-            Self::Codex => Box::<crate::clients::codex::Reader>::default(),
-            Self::Gemini => Box::<crate::clients::gemini::Reader>::default(),
-            Self::Copilot => Box::<crate::clients::copilot::Reader>::default(),
-            Self::OpenCode => Box::<crate::clients::opencode::Reader>::default(),
-            Self::Plain => Box::new(crate::clients::plain::Reader),
-        }
-    }
-}
-
 /// Something that happened in an agent's run. Every text in it is short and safe to show.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,14 +217,9 @@ impl Unfinished {
 }
 
 impl StreamReader {
-    pub fn new(dialect: Dialect) -> Self {
-        Self::after(dialect, Micros::ZERO)
-    }
-
-    /// For a run that goes on with a session: some clients count on from what it had cost before.
-    pub fn after(dialect: Dialect, cost_before: Micros) -> Self {
+    pub(crate) fn of(reader: Box<dyn ReadLines>) -> Self {
         Self {
-            reader: dialect.reader(cost_before),
+            reader,
             secrets: Secrets::default(),
             summary: StreamSummary::default(),
             output: Unfinished::default(),

@@ -3,11 +3,13 @@
 //! A repo's file may only name commands, which run where a person accepted that very text. Which variables an agent gets
 //! and how a built-in one is called is for the person's own file to say: that is where the keys go.
 
-use super::problem::{Place, Problem, did_you_mean};
 use super::raw::{Items, Named, RawAgent, RawCommandAgent, RawValue, Spanned};
-use crate::clients::profile::{Argument, Profile, Value, built_in};
-use crate::clients::stream::Dialect;
+use crate::clients::dialect::Dialect;
+use crate::clients::list::built_in;
+use crate::clients::profile::{Argument, Profile, Value};
+use crate::config::place::Place;
 use crate::model::foreign_text;
+use crate::model::problem::{Problem, did_you_mean};
 
 pub(super) fn of_repo(raw: Named<RawCommandAgent>) -> Result<Vec<Profile>, Problem> {
     let read = |(name, raw): (Spanned<String>, Spanned<RawCommandAgent>)| {

@@ -10,9 +10,10 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 pub use serde_saphyr::Spanned;
 
-use super::problem::{Place, Problem, did_you_mean};
+use crate::config::place::Place;
 use crate::model::budget::OnExhausted;
 use crate::model::layout::Layout;
+use crate::model::problem::{Problem, did_you_mean};
 
 #[derive(Debug, Default)]
 pub struct RawConfig {

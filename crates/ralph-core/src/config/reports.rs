@@ -1,7 +1,8 @@
 //! Where the reports of loops are written.
 
-use super::problem::{Place, Problem, did_you_mean};
 use super::raw::{Scalar, Spanned};
+use crate::config::place::Place;
+use crate::model::problem::{Problem, did_you_mean};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reports {

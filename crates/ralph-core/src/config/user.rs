@@ -1,17 +1,19 @@
 //! What a person's own config file may say.
 
+use crate::config::budget;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::agents;
-use super::problem::{Place, Problem};
 use super::raw::{self, Named, OneOrMany, RawAgent, RawBudget, Scalar, Spanned};
 use super::reports::Reports;
 use crate::clients::profile::{self, Profile};
+use crate::config::place::Place;
 use crate::model::budget::Budget;
 use crate::model::duration;
 use crate::model::foreign_text;
+use crate::model::problem::Problem;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserFile {
@@ -47,7 +49,7 @@ impl UserFile {
         });
         Ok(Self {
             gate_timeout: gate_timeout.transpose()?,
-            budget: raw.budget.map(Budget::from_raw).transpose()?.unwrap_or_default(),
+            budget: raw.budget.map(budget::read).transpose()?.unwrap_or_default(),
             keep_env: raw.keep_env,
             agents: agents::of_person(raw.agents.unwrap_or_default())?,
             allow: raw.allow.map_or(Ok(Vec::new()), |list| list.0.into_iter().map(rule).collect())?,

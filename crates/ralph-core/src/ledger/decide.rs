@@ -5,7 +5,6 @@
 
 use jiff::Timestamp;
 
-use crate::claims::promise::PromiseSeen;
 use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
 use crate::ledger::facts::{
     Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen,
@@ -14,6 +13,7 @@ use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
 use crate::model::gate::{Answer, GateReport, Outcome};
 use crate::model::id::{Digest, GateName, TreeHash};
+use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// What came of one step.

@@ -8,18 +8,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::agent_report::AgentReport;
-use crate::claims::promise::PromiseSeen;
 use crate::clients::stream::{Denial, Tokens};
-use crate::ledger::drive::Wishes;
-use crate::model::budget::Limits;
+use crate::model::drive_options::Wishes;
 use crate::model::gate::GateReport;
 use crate::model::gate::receipt::Receipt;
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, Digest, GateName, SessionId, TreeHash};
 use crate::model::layout::Layout;
+use crate::model::limits::Limits;
 use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
 use crate::model::note::NoteValue;
+use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Who is trying to stop.

@@ -1,17 +1,18 @@
 //! What the core may know: observed by the program, given as values.
 
+use crate::clients::hook::BackgroundWork;
 use jiff::Timestamp;
 
-use crate::claims::promise::PromiseSeen;
 use crate::claims::state_file::Exported;
 use crate::ledger::event::{FailureMark, Subject};
-use crate::model::budget::Limits;
 use crate::model::gate::receipt::Receipt;
 use crate::model::gate::{Answer, Gate, GateReport};
 use crate::model::hygiene::Flaw;
 use crate::model::id::{Digest, SessionId, TreeHash};
 use crate::model::layout::Layout;
+use crate::model::limits::Limits;
 use crate::model::preset::Preset;
+use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::Trouble;
 
 /// Everything about one attempt to stop.
@@ -72,12 +73,6 @@ pub struct SessionStop {
 pub enum TasksSeen {
     List { done: usize, total: usize, next: Option<String> },
     Trouble(Trouble),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackgroundWork {
-    pub id: String,
-    pub what: String,
 }
 
 /// How the definition in the repo stands to the accepted one.

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::agent_report::AgentReport;
-use crate::ledger::drive::Drive;
+use crate::ledger::driven::Drive;
 use crate::ledger::event::{
     CancelCause, Event, ExportOddity, FailureMark, Judgement, PauseCause, ProcessIdentity, ResetCause,
     Subject, TypedError,
 };
-use crate::model::budget::Limits;
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, Digest, SessionId, TreeHash};
 use crate::model::layout::Layout;
+use crate::model::limits::Limits;
 use crate::model::note::NoteValue;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
 

@@ -180,10 +180,10 @@ mod tests {
 
     use super::*;
     use crate::ledger::event::Subject;
-    use crate::model::budget::Limits;
     use crate::model::goal::Goal;
     use crate::model::id::Digest;
     use crate::model::layout::{Clocks, Layout};
+    use crate::model::limits::Limits;
     use crate::model::loop_error::ErrorKind;
     use crate::model::preset;
     use crate::model::verdict::Verdict;

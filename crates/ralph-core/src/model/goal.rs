@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::say::lang::Lang;
+use crate::model::language::Lang;
 
 /// Stored when the loop starts, and never changed after that.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::promise::NearMiss;
-use crate::config::Problem;
 use crate::model::hygiene::Flaw;
 use crate::model::id::GateName;
 use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
+use crate::model::problem::Problem;
+use crate::model::promise_seen::NearMiss;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,9 +8,10 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::model::foreign_text;
 use crate::model::id::GateName;
+use crate::model::language::Lang;
 use crate::model::loop_error::ErrorKind;
 use crate::model::secrets::Secrets;
-use crate::say::lang::{Lang, Values, Words, fill};
+use crate::say::lang::{Values, Words, fill};
 
 #[cfg(test)]
 mod tests;

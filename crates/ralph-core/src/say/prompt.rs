@@ -4,6 +4,7 @@
 use crate::claims::promise::Promise;
 use crate::clients::profile::Context;
 use crate::clients::stream::Denial;
+use crate::ledger::drive::Approach;
 use crate::ledger::facts::{GatesSeen, Standing, TasksSeen};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
@@ -40,14 +41,6 @@ pub struct LastTime<'a> {
     pub cut_off: Option<&'a str>,
     /// Every gate passed, and what was asked to be said was not.
     pub promise_missing: bool,
-}
-
-/// How to go about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Approach {
-    GoOn,
-    /// What was tried has not helped: find the cause first.
-    Rethink,
 }
 
 /// More failing gates than this are only named; mending the first ones changes what the others say.

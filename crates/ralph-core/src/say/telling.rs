@@ -8,9 +8,10 @@ use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
 use crate::model::goal::Goal;
 use crate::model::id::GateName;
+use crate::model::language::Lang;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
 use crate::say::banner::{self, Banner, Iteration, Progress, Proof};
-use crate::say::lang::{Lang, fill};
+use crate::say::lang::fill;
 
 /// A loop and its task list at one moment.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,8 @@
 //! A project, a home and a client in it, run by the command line that the driver would run; and what must be so for every
 //! client.
 
+use ralph_core::clients::list;
+use ralph_core::model::money::Micros;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -94,7 +96,7 @@ impl Scene {
             .stdin(line.stdin.as_deref().map_or_else(Stdio::null, |file| File::open(file).unwrap().into()));
         let output = command.output().unwrap();
         let dialect = find(self.client.name(), &[]).unwrap().dialect;
-        let mut reader = StreamReader::new(dialect);
+        let mut reader = list::stream_reader(dialect, Micros::ZERO);
         reader.feed(Channel::Output, &output.stdout, &mut |_| {});
         let mut summary = reader.end(&mut |_| {});
         summary.hear_exit(dialect, output.status.code().unwrap_or_default());

@@ -19,16 +19,18 @@ pub(crate) mod keeper;
 pub(crate) mod lease;
 pub(crate) mod plan;
 
+use ralph_core::clients::list;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_core::claims::promise::{self, Promise, PromiseSeen};
+use ralph_core::claims::promise::{self, Promise};
 use ralph_core::clients::profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
 use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::ledger::decide::Decision;
+use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::drive::{self, Next};
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
 use ralph_core::ledger::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
@@ -39,8 +41,9 @@ use ralph_core::model::gate::{Gate, GateReport};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
 use ralph_core::model::preset;
+use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::verdict::{Reason, Verdict};
-use ralph_core::say::prompt::{self, Approach, LastTime};
+use ralph_core::say::prompt::{self, LastTime};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
@@ -536,8 +539,7 @@ impl Drive<'_> {
         let budget_left = plan.limits.cost.value.map(|most| most.minus(state.drive.cost));
         let wish = RunWish {
             prompt_file,
-            gates: &plan.gates,
-            allow: &plan.allow,
+            allowed: list::allowed_tools(&plan.gates, &plan.allow),
             context: context.clone(),
             budget_left,
             model: plan.wishes.model.as_deref(),

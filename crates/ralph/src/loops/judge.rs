@@ -14,11 +14,11 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::budget::Limits;
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, Answer, Gate, GateReport};
 use ralph_core::model::hygiene::Flaw;
 use ralph_core::model::id::{LoopId, SessionId, TreeHash};
+use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::verdict::Trouble;
 

@@ -2,7 +2,8 @@
 
 use ralph_core::ledger::facts::TasksSeen;
 use ralph_core::ledger::state::State;
-use ralph_core::say::lang::{Lang, fill};
+use ralph_core::model::language::Lang;
+use ralph_core::say::lang::fill;
 use ralph_core::say::telling::Telling;
 
 use crate::loops::session::SessionLoop;

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::PathBuf;
 
-use ralph_core::config::{Config, Defaults, Problem};
+use ralph_core::config::{Config, Defaults};
 use ralph_core::ledger::facts::Standing;
-use ralph_core::model::budget::{Budget, Limits, Origin, Sourced};
+use ralph_core::model::budget::Budget;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::DEFAULT_TIMEOUT;
 use ralph_core::model::id::{Digest, SessionId};
 use ralph_core::model::layout::Layout;
+use ralph_core::model::limits::{Limits, Origin, Sourced};
+use ralph_core::model::problem::Problem;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Trouble;
 use ralph_core::model::{duration, preset};

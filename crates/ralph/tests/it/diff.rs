@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use ralph_core::ledger::drive::{Memory, Wishes};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::line::{self, Head};
+use ralph_core::model::drive_options::{Memory, Wishes};
 
 use crate::support::{Ran, Sandbox};
 

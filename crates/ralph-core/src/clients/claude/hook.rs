@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::clients::hook::BackgroundWork;
 use crate::clients::hook::{HookCall, HookEvent, HookReply, Unreadable};
-use crate::ledger::facts::BackgroundWork;
 use crate::model::foreign_text::for_terminal;
 use crate::model::id::{AgentId, SessionId};
 

@@ -4,6 +4,7 @@
 //! into a harmless command such as `tail`; every other part of a longer line still has to be allowed by itself. A line
 //! of several commands is allowed by exactly that line. Brackets inside brackets match nothing.
 
+use crate::clients::profile::is_rule;
 use crate::model::gate::Gate;
 
 /// The gates' own commands, then what the person allows beyond that.
@@ -40,11 +41,6 @@ fn brackets_are_flat(command: &str) -> bool {
         }
     }
     !is_open
-}
-
-/// A rule begins with a tool's name, so that none is taken for a flag.
-pub(crate) fn is_rule(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 #[cfg(test)]

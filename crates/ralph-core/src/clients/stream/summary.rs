@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentEvent, Dialect, RunResult, Tokens};
+use crate::clients::dialect::Dialect;
+use crate::clients::stream::{AgentEvent, RunResult, Tokens};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 

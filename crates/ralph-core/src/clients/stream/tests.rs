@@ -1,5 +1,7 @@
 //! What each client printed in a real run, and what becomes of it.
 
+use crate::clients::dialect::Dialect;
+use crate::clients::list;
 use proptest::prelude::*;
 
 use super::*;
@@ -45,7 +47,7 @@ fn dialect_of(name: &str) -> Dialect {
 }
 
 fn read(dialect: Dialect, stream: &[u8]) -> (Vec<AgentEvent>, StreamSummary) {
-    read_with(StreamReader::new(dialect), stream)
+    read_with(list::stream_reader(dialect, Micros::ZERO), stream)
 }
 
 fn read_with(mut reader: StreamReader, stream: &[u8]) -> (Vec<AgentEvent>, StreamSummary) {
@@ -292,7 +294,7 @@ fn without_the_share_of_this_run_the_cost_is_the_growth_of_the_total() {
     let results =
         "{\"type\":\"result\",\"total_cost_usd\":0.5}\n{\"type\":\"result\",\"total_cost_usd\":0.7}\n";
     for (before, cost) in [(0, 700_000), (400_000, 300_000), (900_000, 700_000)] {
-        let reader = StreamReader::after(Dialect::Claude, Micros::new(before));
+        let reader = list::stream_reader(Dialect::Claude, Micros::new(before));
         assert_eq!(read_with(reader, results.as_bytes()).1.cost, Some(Micros::new(cost)), "{before}");
     }
 }
@@ -377,7 +379,8 @@ fn what_a_client_says_that_gives_up_before_it_begins_is_kept() {
     let stderr = "YOLO mode is enabled.\n\u{1b}[31mNot a trusted directory: s3cr3t-value.\u{1b}[0m\n\n";
     let secrets = Secrets::from_variables([("A_TOKEN", "s3cr3t-value")]);
     for dialect in [Dialect::Claude, Dialect::Codex, Dialect::Gemini] {
-        let (_, summary) = read_with(StreamReader::new(dialect).hiding(secrets.clone()), stderr.as_bytes());
+        let (_, summary) =
+            read_with(list::stream_reader(dialect, Micros::ZERO).hiding(secrets.clone()), stderr.as_bytes());
         assert_eq!((summary.unknown, summary.result), (2, None));
         assert_eq!(summary.last_unknown, "Not a trusted directory: [redacted].");
     }
@@ -391,7 +394,8 @@ fn what_is_shown_is_short_and_clean() {
          {{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"Bash\",\"input\":{{\"command\":\"curl\\n -H s3cr3t-value {long}\"}}}}]}}}}"
     );
     let secrets = Secrets::from_variables([("A_TOKEN", "s3cr3t-value")]);
-    let (events, _) = read_with(StreamReader::new(Dialect::Claude).hiding(secrets), line.as_bytes());
+    let (events, _) =
+        read_with(list::stream_reader(Dialect::Claude, Micros::ZERO).hiding(secrets), line.as_bytes());
     let [AgentEvent::Said { text }, AgentEvent::UsedTool { about, .. }] = events.as_slice() else {
         panic!("{events:?}")
     };
@@ -430,7 +434,7 @@ fn the_end_of_a_last_message_is_kept_however_long_it_is() {
             let (_, summary) = read(dialect, format!("{}\n", stream.replace("WORDS", &words)).as_bytes());
             let text = summary.result.unwrap_or_else(|| panic!("{dialect:?}: no result")).text;
             let seen = crate::claims::promise::look(&promise, &text);
-            assert_eq!(seen, crate::claims::promise::PromiseSeen::Given, "{dialect:?}, {lines} lines");
+            assert_eq!(seen, crate::model::promise_seen::PromiseSeen::Given, "{dialect:?}, {lines} lines");
             assert!(text.chars().count() <= 20_001, "{dialect:?}: {}", text.chars().count());
         }
     }
@@ -489,7 +493,7 @@ fn a_line_that_is_too_long_is_skipped_to_its_end_wherever_it_is_cut() {
     stream.push(b'\n');
     stream.extend_from_slice(after);
     for size in [stream.len(), LONGEST_LINE + 1, LONGEST_LINE, 1 << 20] {
-        let mut reader = StreamReader::new(Dialect::Claude);
+        let mut reader = list::stream_reader(Dialect::Claude, Micros::ZERO);
         for chunk in stream.chunks(size) {
             reader.feed(Channel::Output, chunk, &mut |_| {});
             assert!(reader.output.line.len() <= LONGEST_LINE);
@@ -511,7 +515,7 @@ fn a_flood_leaves_nothing_behind_but_its_summary() {
         "{{\"type\":\"user\",\"message\":{{\"content\":[{{\"type\":\"tool_result\",\"content\":\"{}\"}}]}}}}\n",
         "0123456789abcdef".repeat(8 * 1024)
     );
-    let mut reader = StreamReader::new(Dialect::Claude);
+    let mut reader = list::stream_reader(Dialect::Claude, Micros::ZERO);
     let (mut fed, mut largest) = (0, 0);
     while fed < FLOOD {
         for chunk in line.as_bytes().chunks(64 * 1024) {
@@ -551,7 +555,7 @@ proptest! {
         stream in any_stream(), dialect in proptest::sample::select(Dialect::ALL.to_vec()), cuts in proptest::collection::vec(1usize..600, 1..20),
     ) {
         let (events, whole) = read(dialect, &stream);
-        let (mut reader, mut rest, mut seen) = (StreamReader::new(dialect), stream.as_slice(), Vec::new());
+        let (mut reader, mut rest, mut seen) = (list::stream_reader(dialect, Micros::ZERO), stream.as_slice(), Vec::new());
         for size in cuts.iter().cycle() {
             if rest.is_empty() {
                 break;
@@ -571,7 +575,7 @@ proptest! {
     ) {
         const WARNING: &str = "(node:1) a warning, which is\n";
         let (events, whole) = read(dialect, &stream);
-        let (mut reader, mut seen) = (StreamReader::new(dialect), Vec::new());
+        let (mut reader, mut seen) = (list::stream_reader(dialect, Micros::ZERO), Vec::new());
         let (before, after) = stream.split_at(cut.min(stream.len()));
         reader.feed(Channel::Output, before, &mut |event| seen.push(event));
         let told = seen.len();

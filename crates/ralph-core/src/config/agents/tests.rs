@@ -1,12 +1,15 @@
 //! What people write about agents, what it means, what they are told.
 
+use crate::clients::list::built_in;
+use crate::clients::list::find;
 use proptest::prelude::*;
 
-use crate::clients::profile::{Argument, Profile, PromptBy, Value, built_in, find};
-use crate::clients::stream::Dialect;
+use crate::clients::dialect::Dialect;
+use crate::clients::profile::{Argument, Profile, PromptBy, Value};
 use crate::config::user::UserFile;
-use crate::config::{Config, Defaults, Problem};
+use crate::config::{Config, Defaults};
 use crate::model::layout::Layout;
+use crate::model::problem::Problem;
 
 fn in_repo(text: &str) -> Result<Vec<Profile>, Problem> {
     Config::parse(text, Layout::Native, &Defaults::default()).map(|config| config.agents)

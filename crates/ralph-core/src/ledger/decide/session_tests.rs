@@ -4,14 +4,15 @@ use proptest::prelude::*;
 
 use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
 use super::*;
-use crate::claims::promise::NearMiss;
-use crate::ledger::facts::BackgroundWork;
+use crate::clients::hook::BackgroundWork;
 use crate::ledger::transition::Happening;
-use crate::model::budget::{Budget, Limits, Origin};
+use crate::model::budget::Budget;
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Clocks;
+use crate::model::limits::{Limits, Origin};
 use crate::model::preset::{self, Preset};
+use crate::model::promise_seen::NearMiss;
 
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 

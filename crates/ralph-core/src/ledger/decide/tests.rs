@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::claims::state_file::Exported;
 use crate::ledger::facts::ExportSeen;
-use crate::model::budget::{Budget, Limits, Origin, Sourced};
+use crate::model::budget::Budget;
 use crate::model::gate::receipt::{Receipt, Witnessed};
 use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Layout;
+use crate::model::limits::{Limits, Origin, Sourced};
 use crate::model::preset;
 
 pub(super) fn at(seconds: i64) -> Timestamp {

@@ -1,4 +1,10 @@
 use super::*;
+use crate::ledger::event::AgentEnd;
+use crate::ledger::event::AgentRun;
+use crate::ledger::event::Event;
+use crate::model::drive_options::Wishes;
+use crate::model::id::SessionId;
+use crate::model::money::Micros;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
@@ -164,8 +170,8 @@ fn what_has_cost_as_much_as_it_may_is_judged_whoever_ended_the_run() {
     for (what, events, expected) in table {
         let mut state = driven(Memory::Fresh, &events);
         let clocks = crate::model::layout::Clocks { clock: None, stale_after: None };
-        let mut limits = crate::model::budget::Limits::new(&crate::model::preset::DRIVE, clocks);
-        limits.cost = crate::model::budget::Sourced::default(Micros::from_dollars(5.0));
+        let mut limits = crate::model::limits::Limits::new(&crate::model::preset::DRIVE, clocks);
+        limits.cost = crate::model::limits::Sourced::default(Micros::from_dollars(5.0));
         state.limits = Some(limits);
         assert_eq!(next(&state, at(0)), expected, "{what}");
     }
@@ -219,11 +225,11 @@ fn the_same_denial_three_times_in_a_row_is_hopeless() {
 #[test]
 fn when_its_time_is_over_it_is_judged_and_time_that_it_rested_does_not_count() {
     let limits = |state: &mut State| {
-        let mut limits = crate::model::budget::Limits::new(
+        let mut limits = crate::model::limits::Limits::new(
             &crate::model::preset::DRIVE,
             crate::model::layout::Clocks { clock: Some(Duration::from_secs(100)), stale_after: None },
         );
-        limits.attempts = crate::model::budget::Sourced::default(crate::model::budget::Attempts::Unlimited);
+        limits.attempts = crate::model::limits::Sourced::default(crate::model::budget::Attempts::Unlimited);
         (state.limits, state.started_at) = (Some(limits), Some(at(0)));
     };
     let mut state = driven(Memory::Fresh, &[began(1), ended(1, AgentEnd::Finished), judged(1)]);

@@ -6,12 +6,13 @@ use super::{
     since_last_time,
 };
 use crate::claims::agent_report::AgentReport;
-use crate::claims::promise::{self, Promise, PromiseSeen};
+use crate::claims::promise::{self, Promise};
 use crate::ledger::facts::{Evidence, Facts, SessionStop, Standing, TasksSeen};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::gate::Answer;
 use crate::model::goal::Goal;
+use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::Reason;
 
 /// What a held session hears.

@@ -8,8 +8,8 @@ use super::phrase::{Phrase, clipped, inline, one_line};
 use super::{AgentEnd, Ending, GateSeen, Iteration, LoopKind, LoopReport, Mark, ReportStatus};
 use crate::ledger::event::{CancelCause, PauseCause};
 use crate::model::duration;
+use crate::model::language::Lang;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
-use crate::say::lang::Lang;
 use crate::say::telling;
 
 /// Names of files; a report is no listing.

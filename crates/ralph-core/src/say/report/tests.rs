@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ledger::drive::{Memory, Wishes};
 use crate::ledger::event::{FailureMark, TypedError};
-use crate::model::budget::{Limits, Origin, Sourced};
+use crate::model::drive_options::{Memory, Wishes};
 use crate::model::gate::Outcome;
 use crate::model::goal::Goal;
 use crate::model::id::{Digest, SessionId, TreeHash};
 use crate::model::layout::{Clocks, Layout};
+use crate::model::limits::{Limits, Origin, Sourced};
 use crate::model::loop_error::ErrorKind;
 use crate::model::preset;
 use crate::model::verdict::Trouble;

@@ -1,18 +1,20 @@
 //! `ralph loop`: a headless agent, again and again, until the gates pass on the tree it leaves.
 
+use ralph_core::clients::list;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_core::clients::profile::{self, Profile};
-use ralph_core::ledger::drive::{Memory, Wishes};
+use ralph_core::clients::profile::Profile;
 use ralph_core::ledger::facts::Standing;
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::budget::{Attempts, Budget, Limits, Origin, Sourced};
+use ralph_core::model::budget::{Attempts, Budget};
+use ralph_core::model::drive_options::{Memory, Wishes};
 use ralph_core::model::duration;
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Clocks;
+use ralph_core::model::limits::{Limits, Origin, Sourced};
 use ralph_core::model::money::Micros;
 use ralph_core::model::preset;
 use ralph_core::model::verdict::Verdict;
@@ -375,7 +377,7 @@ impl Arguments {
 pub(super) fn profile(name: &str, place: &Place, in_force: &InForce) -> Result<Profile, Failure> {
     let own: Vec<Profile> =
         place.settings.user.agents.iter().chain(&in_force.config.agents).cloned().collect();
-    profile::find(name, &own)
+    list::find(name, &own)
         .map_err(|unknown| Failure::new(exit::USAGE, unknown.to_string()).hint(unknown.hint))
 }
 

@@ -5,7 +5,6 @@
 
 use std::process::ExitCode;
 
-use ralph_core::claims::promise::PromiseSeen;
 use ralph_core::claims::start_request;
 use ralph_core::clients::stream::is_session_id;
 use ralph_core::ledger::decide::Decision;
@@ -17,6 +16,7 @@ use ralph_core::model::foreign_text;
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, SessionId};
 use ralph_core::model::note::{self, NoteValue};
+use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
 use serde_json::{Value, json};

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use ralph_core::ledger::event::Subject;
 use ralph_core::ledger::facts::Standing;
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::budget::{Limits, Sourced};
 use ralph_core::model::duration;
 use ralph_core::model::id::LoopId;
+use ralph_core::model::language::Lang;
+use ralph_core::model::limits::{Limits, Sourced};
 use ralph_core::model::verdict::Verdict;
-use ralph_core::say::lang::Lang;
 use ralph_core::say::telling::{self, Telling};
 use serde_json::{Value, json};
 

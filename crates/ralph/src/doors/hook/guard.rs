@@ -2,11 +2,12 @@
 //! stops. A session that only talked is not, nor are the person's own edits.
 
 use ralph_core::claims::completion_marker;
+use ralph_core::clients::hook::BackgroundWork;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::config::Guard;
 use ralph_core::ledger::decide::{Decision, Ignored};
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
-use ralph_core::ledger::facts::{BackgroundWork, SessionStop};
+use ralph_core::ledger::facts::SessionStop;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};

@@ -4,21 +4,24 @@ use std::io;
 use std::path::Path;
 
 use ralph_core::claims::loop_file::LoopFile;
-use ralph_core::claims::promise::{self, Promise, PromiseSeen};
+use ralph_core::claims::promise::{self, Promise};
 use ralph_core::clients::claude::transcript;
+use ralph_core::clients::hook::BackgroundWork;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::{CancelCause, Subject};
-use ralph_core::ledger::facts::{BackgroundWork, SessionStop, TasksSeen};
+use ralph_core::ledger::facts::{SessionStop, TasksSeen};
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::Digest;
+use ralph_core::model::language::Lang;
 use ralph_core::model::layout::Layout;
 use ralph_core::model::preset::{self, Preset};
+use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::say::feedback;
-use ralph_core::say::lang::{Lang, fill};
+use ralph_core::say::lang::fill;
 
 use super::person::on_lines_of_its_own;
 use super::{Door, LetThrough, WriteAhead};

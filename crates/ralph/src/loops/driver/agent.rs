@@ -8,6 +8,7 @@
 //!
 //! The channel is bounded: an agent that floods waits for us, and costs no memory.
 
+use ralph_core::clients::list;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +16,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ralph_core::clients::dialect::Dialect;
 use ralph_core::clients::profile::CommandLine;
-use ralph_core::clients::stream::{AgentEvent, Dialect, RunResult, StreamReader, StreamSummary};
+use ralph_core::clients::stream::{AgentEvent, RunResult, StreamReader, StreamSummary};
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
 use ralph_core::model::id::TreeHash;
 use ralph_core::model::money::Micros;
@@ -62,7 +64,7 @@ const QUEUE: usize = 256;
 pub(super) fn run(mut call: Call<'_>, on: &mut dyn FnMut(&AgentEvent)) -> Ran {
     let (sender, inbox) = mpsc::sync_channel(QUEUE);
     let secrets = std::mem::take(&mut call.secrets);
-    let ears = Ears::new(StreamReader::after(call.dialect, call.cost_before).hiding(secrets));
+    let ears = Ears::new(list::stream_reader(call.dialect, call.cost_before).hiding(secrets));
     let its_time_is_over = Stop::new();
     let arguments: Vec<OsString> = call.line.arguments.iter().map(OsString::from).collect();
     let job = Job {

@@ -15,8 +15,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ralph_core::ledger::drive::Wishes;
 use ralph_core::ledger::event::Event;
+use ralph_core::model::drive_options::Wishes;
 use ralph_core::model::id::LoopId;
 
 use crate::show::progress::news::{Follow, News};

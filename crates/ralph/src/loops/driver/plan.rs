@@ -1,12 +1,13 @@
 //! What is going to be done, as a person can read it before anything runs (`--dry-run` prints just this).
 
 use ralph_core::clients::profile::{Profile, Value};
-use ralph_core::ledger::drive::{Memory, Wishes};
-use ralph_core::model::budget::{Attempts, Limits, Sourced};
+use ralph_core::model::budget::Attempts;
+use ralph_core::model::drive_options::{Memory, Wishes};
 use ralph_core::model::duration;
 use ralph_core::model::gate::Gate;
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::LoopId;
+use ralph_core::model::limits::{Limits, Sourced};
 
 use crate::show::progress::lines::{counted, one_line};
 

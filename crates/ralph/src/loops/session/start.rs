@@ -8,12 +8,13 @@ use ralph_core::claims::start_request::{ListWanted, StartRequest};
 use ralph_core::ledger::event::{CancelCause, Event, ProcessIdentity, Subject};
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::{Carrier, Happening};
-use ralph_core::model::budget::{Attempts, Budget, Limits, Origin};
+use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::goal::{ALL_TASKS_DONE, Goal, ListSource};
 use ralph_core::model::id::{Digest, LoopId, SessionId};
+use ralph_core::model::language::Lang;
 use ralph_core::model::layout::{Clocks, Layout};
+use ralph_core::model::limits::{Limits, Origin};
 use ralph_core::model::preset::{self, Preset};
-use ralph_core::say::lang::Lang;
 
 use crate::checks::openspec;
 use crate::loops::ancestry;

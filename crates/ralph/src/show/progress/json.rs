@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_core::clients::stream::{AgentEvent, RunResult, Tokens};
+use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
 use ralph_core::ledger::state::{LastJudgement, State, Status};
-use ralph_core::model::budget::{Attempts, Limits};
+use ralph_core::model::budget::Attempts;
 use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::limits::Limits;
 use ralph_core::model::money::Micros;
-use ralph_core::say::prompt::Approach;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

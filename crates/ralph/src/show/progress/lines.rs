@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::clients::stream::{AgentEvent, Denial, Tokens};
+use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
@@ -13,7 +14,6 @@ use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
 use ralph_core::say::feedback;
-use ralph_core::say::prompt::Approach;
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::news::News;

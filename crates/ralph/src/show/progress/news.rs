@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use ralph_core::clients::stream::AgentEvent;
+use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::event::AgentRun;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::gate::{Gate, GateReport};
-use ralph_core::say::prompt::Approach;
 
 use crate::loops::driver::plan::Plan;
 

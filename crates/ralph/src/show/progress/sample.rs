@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ralph_core::clients::profile;
 use ralph_core::clients::stream::{AgentEvent, Denial, RunResult};
-use ralph_core::ledger::drive::{Memory, Wishes};
+use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, FailureMark, Judgement, PauseCause, Subject};
 use ralph_core::ledger::state::State;
-use ralph_core::model::budget::{Attempts, Budget, Limits, Origin};
+use ralph_core::model::budget::{Attempts, Budget};
+use ralph_core::model::drive_options::{Memory, Wishes};
 use ralph_core::model::gate::{Gate, GateReport, Order, Outcome};
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::layout::Layout;
+use ralph_core::model::limits::{Limits, Origin};
 use ralph_core::model::money::Micros;
 use ralph_core::model::preset;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
-use ralph_core::say::prompt::Approach;
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
@@ -56,7 +56,7 @@ pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
 }
 
 pub(crate) fn plan() -> Plan {
-    let profile = profile::find("claude", &[]).expect("it is built in");
+    let profile = ralph_core::clients::list::find("claude", &[]).expect("it is built in");
     let flags = Budget { cost: Some(Some(Micros::new(5_000_000))), ..Budget::default() };
     let lint = Gate { advisory: true, ..gate("lint", "make lint") };
     Plan {

@@ -2,7 +2,7 @@
 
 use annotate_snippets::renderer::{DecorStyle, Renderer};
 use annotate_snippets::{AnnotationKind, Group, Level, Snippet};
-use ralph_core::config::Problem;
+use ralph_core::model::problem::Problem;
 
 /// The problem with the line it is on.
 pub(crate) fn draw(path: &str, text: &str, problem: &Problem) -> String {

@@ -1,6 +1,5 @@
 use super::*;
 use crate::show::progress::sample;
-use ralph_core::clients::profile;
 use ralph_core::model::goal::ListSource;
 
 #[test]
@@ -28,7 +27,7 @@ keeps     the tree of every iteration; `ralph diff N` shows one";
 #[test]
 fn what_goes_to_another_service_is_shown() {
     let mut plan = sample::plan();
-    plan.profile = profile::find("glm5", &[]).expect("it is built in");
+    plan.profile = ralph_core::clients::list::find("glm5", &[]).expect("it is built in");
     plan.wishes.model = Some("glm-5".into());
     let shown = plan.show().join("\n");
     for part in [

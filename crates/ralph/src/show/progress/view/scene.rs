@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use ralph_core::clients::stream::AgentEvent;
+use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
@@ -13,7 +14,6 @@ use ralph_core::model::gate::{Answer, Gate, GateReport, Outcome};
 use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::say::banner::{self, Progress};
-use ralph_core::say::prompt::Approach;
 
 use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::{self, Lines, one_line};

@@ -1,8 +1,6 @@
-//! What is wrong with a config, where, and how to mend it.
+//! What is wrong with a text that a user wrote, where, and how to fix it.
 
 use serde::{Deserialize, Serialize};
-
-use super::raw::Spanned;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -19,27 +17,6 @@ pub struct Problem {
 impl Problem {
     pub(crate) fn whole_file(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { line: 1, column: 1, what: what.into(), hint: hint.into() }
-    }
-}
-
-/// A place in the config's text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    line: usize,
-    column: usize,
-}
-
-impl Place {
-    pub(crate) fn of<T>(entry: &Spanned<T>) -> Self {
-        Self::at(entry.referenced)
-    }
-
-    pub(crate) fn at(location: serde_saphyr::Location) -> Self {
-        Self { line: (location.line() as usize).max(1), column: (location.column() as usize).max(1) }
-    }
-
-    pub(crate) fn problem(self, what: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem { line: self.line, column: self.column, what: what.into(), hint: hint.into() }
     }
 }
 

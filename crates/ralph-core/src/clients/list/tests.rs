@@ -1,6 +1,16 @@
 use super::*;
+use crate::clients::profile::Argument;
+use crate::clients::profile::CommandLine;
+use crate::clients::profile::Context;
+use crate::clients::profile::PromptBy;
+use crate::clients::profile::RunWish;
+use crate::clients::profile::Value;
+use crate::clients::profile::command_line;
 use crate::model::gate::{DEFAULT_TIMEOUT, Order};
 use crate::model::id::GateName;
+use crate::model::id::SessionId;
+use std::path::Path;
+use std::path::PathBuf;
 
 const PROMPT: &str = "/home/user/.ralph/prompt 3.md";
 const SENTENCE: &str = "Read the file /home/user/.ralph/prompt 3.md and do what it says.";
@@ -27,14 +37,13 @@ fn both(profile: &Profile) -> (CommandLine, CommandLine) {
     let (gates, allow) = (gates(), ["WebFetch".to_owned()]);
     let plain = RunWish {
         prompt_file: Path::new(PROMPT),
-        gates: &gates,
-        allow: &[],
+        allowed: allowed_tools(&gates, &[]),
         context: Context::Fresh,
         budget_left: None,
         model: None,
     };
     let full = RunWish {
-        allow: &allow,
+        allowed: allowed_tools(&gates, &allow),
         context: Context::Continue(SessionId::new(SESSION)),
         budget_left: Some(Micros::new(2_500_000)),
         model: Some("a-model"),
@@ -204,8 +213,7 @@ fn a_session_that_is_no_id_never_reaches_the_command_line() {
         let gates = gates();
         let wish = RunWish {
             prompt_file: Path::new(PROMPT),
-            gates: &gates,
-            allow: &[],
+            allowed: allowed_tools(&gates, &[]),
             context: Context::Continue(SessionId::new(id)),
             budget_left: None,
             model: None,

@@ -1,0 +1,68 @@
+//! How the driver calls Claude Code, and services that are reached through it.
+
+use crate::clients::dialect::Dialect;
+use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, Value, resume, with_places};
+
+/// Twice as many as for the default agent.
+const MORE_ITERATIONS: u32 = 2 * DEFAULT_ITERATIONS;
+
+const NOT_TRIED: &str = "not tried against the service";
+
+pub(crate) fn claude() -> Profile {
+    Profile {
+        name: "claude".into(),
+        program: "claude".into(),
+        // `--allowedTools` takes every argument up to the next flag, so it comes last.
+        arguments: with_places(
+            &["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"],
+            &[Argument::Session, Argument::Model, Argument::Budget, Argument::AllowedTools],
+        ),
+        prompt: PromptBy::Stdin,
+        dialect: Dialect::Claude,
+        environment: Vec::new(),
+        max_iterations: DEFAULT_ITERATIONS,
+        resume: resume(&["--resume", "{session}"]),
+        cost_flag: Some("--max-budget-usd".into()),
+        model_flag: Some("--model".into()),
+        model: None,
+        may: "edit files in the project and run the gates' own commands; what else is allowed is in your `allow:` list"
+            .into(),
+        how_to_get: "npm install -g @anthropic-ai/claude-code".into(),
+        note: None,
+    }
+}
+
+/// Claude Code that talks to another service. The key of the person's own account never goes there.
+fn claude_at(name: &str, address: &str, key: &str, model: &str, small_model: &str) -> Profile {
+    let literal = |text: &str| Value::Literal(text.to_owned());
+    let environment = [
+        ("ANTHROPIC_BASE_URL", literal(address)),
+        ("ANTHROPIC_AUTH_TOKEN", Value::From(key.to_owned())),
+        ("ANTHROPIC_API_KEY", Value::Unset),
+        ("CLAUDE_CODE_OAUTH_TOKEN", Value::Unset),
+        ("ANTHROPIC_DEFAULT_OPUS_MODEL", literal(model)),
+        ("ANTHROPIC_DEFAULT_SONNET_MODEL", literal(model)),
+        ("ANTHROPIC_DEFAULT_HAIKU_MODEL", literal(small_model)),
+    ];
+    Profile {
+        name: name.into(),
+        environment: environment.map(|(variable, value)| (variable.to_owned(), value)).into(),
+        max_iterations: MORE_ITERATIONS,
+        note: Some(format!("{NOT_TRIED}; the price that the client shows is not this service's")),
+        ..claude()
+    }
+}
+
+pub(crate) fn glm5() -> Profile {
+    claude_at("glm5", "https://api.z.ai/api/anthropic", "ZAI_API_KEY", "glm-5", "glm-4.5-air")
+}
+
+pub(crate) fn minimax() -> Profile {
+    claude_at(
+        "minimax",
+        "https://api.minimax.io/anthropic",
+        "MINIMAX_API_KEY",
+        "MiniMax-M2.1",
+        "MiniMax-M2.1",
+    )
+}

@@ -1,0 +1,87 @@
+//! Every agent client that the driver knows: the one place that names them all.
+
+use crate::clients::claude::{self, permission_rules};
+use crate::clients::dialect::Dialect;
+use crate::clients::profile::Profile;
+use crate::clients::stream::{ReadLines, StreamReader};
+use crate::clients::{amp, codex, copilot, gemini, opencode, plain};
+use crate::model::gate::Gate;
+use crate::model::money::Micros;
+use crate::model::problem::did_you_mean;
+
+/// Every built-in profile, the default one first.
+pub fn built_in() -> Vec<Profile> {
+    vec![
+        claude::profile::claude(),
+        claude::profile::glm5(),
+        claude::profile::minimax(),
+        codex::profile(),
+        gemini::profile(),
+        copilot::profile(),
+        opencode::profile(),
+        amp::profile(),
+    ]
+}
+
+/// Reads what one run prints. Some clients count the cost on from what a continued session had cost before.
+pub fn stream_reader(dialect: Dialect, cost_before: Micros) -> StreamReader {
+    StreamReader::of(line_reader(dialect, cost_before))
+}
+
+fn line_reader(dialect: Dialect, cost_before: Micros) -> Box<dyn ReadLines> {
+    match dialect {
+        Dialect::Claude => Box::new(claude::stream::Reader::new(cost_before)),
+        Dialect::Codex => Box::<codex::Reader>::default(),
+        Dialect::Gemini => Box::<gemini::Reader>::default(),
+        Dialect::Copilot => Box::<copilot::Reader>::default(),
+        Dialect::OpenCode => Box::<opencode::Reader>::default(),
+        Dialect::Plain => Box::new(plain::Reader),
+    }
+}
+
+/// What the agent may do without being asked, in the rules of the clients that take some: the gates' own commands, and what
+/// the user's config allows beyond that.
+pub fn allowed_tools(gates: &[Gate], allow: &[String]) -> Vec<String> {
+    permission_rules::rules(gates, allow)
+}
+
+/// Before a command that stands in for a profile.
+const COMMAND: &str = "command:";
+
+/// The name stands for no agent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent `{name}`")]
+pub struct NoSuchAgent {
+    pub name: String,
+    pub hint: String,
+}
+
+/// The profile of a name: one of the person's own, a built-in one, or `command:` with what `sh` is to run.
+pub fn find(name: &str, own: &[Profile]) -> Result<Profile, NoSuchAgent> {
+    if let Some(command) = name.strip_prefix(COMMAND) {
+        return of_shell(name, command.trim());
+    }
+    let mut all = own.to_vec();
+    all.extend(built_in());
+    let names: Vec<String> = all.iter().map(|profile| profile.name.clone()).collect();
+    all.into_iter().find(|profile| profile.name == name).ok_or_else(|| NoSuchAgent {
+        name: name.to_owned(),
+        hint: did_you_mean(
+            name,
+            names.iter().map(String::as_str),
+            &format!("{}, or `command:` with any program that reads a prompt on stdin", names.join(", ")),
+        ),
+    })
+}
+
+fn of_shell(name: &str, command: &str) -> Result<Profile, NoSuchAgent> {
+    if command.is_empty() {
+        let hint = "write the command behind it: `command:./agent.sh`".to_owned();
+        return Err(NoSuchAgent { name: name.to_owned(), hint });
+    }
+    let arguments = ["-c".to_owned(), command.to_owned()];
+    Ok(Profile::of_command(name, "sh", arguments, Dialect::Plain, None))
+}
+
+#[cfg(test)]
+mod tests;
