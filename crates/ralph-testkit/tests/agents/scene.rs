@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ralph_core::clients::profile::{CommandLine, Context, RunWish, Value, command_line, find};
-use ralph_core::clients::stream::{Channel, Limit, StreamReader, StreamSummary};
+use ralph_core::clients::profile::{CommandLine, Context, RunWish, Value, command_line};
+use ralph_core::clients::stream::{Channel, Limit, StreamSummary};
 use ralph_core::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use ralph_core::model::id::{GateName, SessionId};
 use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
@@ -60,11 +60,10 @@ impl Scene {
             retries: 0,
             order: Order::AfterAllAbove,
         };
-        let profile = find(self.client.name(), &[]).unwrap();
+        let profile = list::find(self.client.name(), &[]).unwrap();
         let wish = RunWish {
             prompt_file: &prompt_file,
-            gates: &[gate],
-            allow: &[],
+            allowed: list::allowed_tools(&[gate], &[]),
             context,
             budget_left: None,
             model,
@@ -95,7 +94,7 @@ impl Scene {
         command
             .stdin(line.stdin.as_deref().map_or_else(Stdio::null, |file| File::open(file).unwrap().into()));
         let output = command.output().unwrap();
-        let dialect = find(self.client.name(), &[]).unwrap().dialect;
+        let dialect = list::find(self.client.name(), &[]).unwrap().dialect;
         let mut reader = list::stream_reader(dialect, Micros::ZERO);
         reader.feed(Channel::Output, &output.stdout, &mut |_| {});
         let mut summary = reader.end(&mut |_| {});
