@@ -2,6 +2,7 @@
 
 pub mod decide;
 pub mod drive;
+pub mod drive_plan;
 pub mod driven;
 pub mod event;
 pub mod facts;

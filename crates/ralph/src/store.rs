@@ -8,5 +8,5 @@ pub(crate) mod notices;
 pub(crate) mod repo;
 pub(crate) mod rewritten_files;
 pub(crate) mod sessions;
+pub(crate) mod settings;
 pub(crate) mod trust;
-pub(crate) mod user_config;

@@ -9,6 +9,7 @@
 //! A file that was touched meanwhile and has the same content again was perhaps another one while a gate looked at it: the
 //! gates are then run once more, and where it happens again the file is named.
 
+use crate::show::terminal::live::Live;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -102,6 +103,20 @@ pub(crate) trait Watch {
     fn changed(&mut self, _files: &[String]) {}
     /// All has been seen, whether or not anything had to be run: the verdict is next.
     fn seen(&mut self) {}
+}
+
+impl Watch for Live {
+    fn started(&mut self, gate: &Gate) {
+        self.started(gate);
+    }
+
+    fn ended(&mut self, gate: &Gate) {
+        self.ended(gate);
+    }
+
+    fn changed(&mut self, files: &[String]) {
+        self.changed(files);
+    }
 }
 
 impl Run<'_> {

@@ -1,12 +1,14 @@
 //! The task list of a loop, read from its file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ralph_core::claims::task_list::{Task, TaskList};
 use ralph_core::ledger::facts::TasksSeen;
 use ralph_core::model::goal::ListSource;
 use ralph_core::model::verdict::Trouble;
+use ralph_core::say::banner::Progress;
 
+use crate::show::progress::view::TasksLook;
 use crate::sys::files;
 
 /// How the list stands. What cannot be read, is gone or has no boxes tells nothing.
@@ -33,4 +35,12 @@ fn in_one_line(task: &Task) -> String {
     let agent = task.agent.as_ref().map(|agent| format!(" (agent: {agent})")).unwrap_or_default();
     let text: String = task.text.chars().take(MOST).collect();
     format!("{number}{text}{agent}")
+}
+
+/// For whoever shows the progress of a list while it is worked on.
+pub(crate) fn progress_of(root: PathBuf, list: ListSource) -> TasksLook {
+    Box::new(move || match look(&root, &list) {
+        TasksSeen::List { done, total, .. } => Some(Progress { done, total }),
+        TasksSeen::Trouble(_) => None,
+    })
 }

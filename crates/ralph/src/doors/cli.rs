@@ -21,17 +21,18 @@ mod status;
 mod trust;
 mod verify;
 
+use crate::store::ledger;
 use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::loops::driver::driven;
-use crate::loops::judge::{self, EngineError};
+use crate::loops::judge::EngineError;
 use crate::show::{exit, terminal};
-use crate::store::effective_gates::SettingsError;
 use crate::store::home::Home;
 use crate::store::ledger::LedgerError;
+use crate::store::settings::SettingsError;
 use crate::sys::proc;
 
 /// Holds a coding agent until its work is shown to be done.
@@ -178,7 +179,7 @@ fn wrong_hook(arguments: &HookArguments) -> ExitCode {
 
 /// The runs of `ralph verify` have a log like a loop, and are none.
 fn must_be_a_loop(place: &context::Place, word: Option<&str>, verb: &str) -> Result<(), Failure> {
-    if word.is_none() || place.named_loop(word)? != judge::plain_loop() {
+    if word.is_none() || place.named_loop(word)? != ledger::plain_loop() {
         return Ok(());
     }
     let what = format!("`verify` is the log of your own `ralph verify` runs; there is nothing to {verb}");

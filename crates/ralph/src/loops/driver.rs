@@ -17,7 +17,6 @@ mod agent;
 pub(crate) mod driven;
 pub(crate) mod keeper;
 pub(crate) mod lease;
-pub(crate) mod plan;
 
 use ralph_core::clients::list;
 use std::ffi::OsString;
@@ -49,10 +48,11 @@ use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
 use crate::checks::task_list;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
-use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::effective_gates::{Found, InForce};
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger::{LedgerError, Loop};
 use crate::store::repo::Repo;
+use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 use crate::store::{ledger, rewritten_files};
 use crate::sys::proc::Stop;
@@ -64,7 +64,7 @@ use crate::work_tree::git::head::Head;
 use crate::show::progress::news::{self, Follow, News};
 use agent::{Call, Ran};
 use keeper::Keeper;
-use plan::Plan;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// Everything that one drive needs.
 pub(crate) struct Driver<'a> {
@@ -72,7 +72,7 @@ pub(crate) struct Driver<'a> {
     pub(crate) repo: &'a Repo,
     pub(crate) repo_home: &'a RepoHome,
     pub(crate) settings: &'a Settings,
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a DrivePlan,
     pub(crate) signals: &'a Signals,
     pub(crate) follow: &'a mut dyn Follow,
     /// The tree before the first iteration is with it already: what the whole loop changed is told from there.
@@ -108,7 +108,7 @@ impl DriveError {
 pub(crate) fn begin(
     repo_home: &RepoHome,
     ledger: &Loop,
-    plan: &Plan,
+    plan: &DrivePlan,
     in_force: &InForce,
 ) -> Result<(), DriveError> {
     let began = Event::Began {
@@ -129,7 +129,12 @@ pub(crate) fn begin(
 }
 
 /// Goes on with a loop that nobody drives any more: it is ours from now on. What a killed predecessor left running is ended.
-pub(crate) fn take_over(ledger: &Loop, repo: &Repo, plan: &Plan, at_once: bool) -> Result<(), DriveError> {
+pub(crate) fn take_over(
+    ledger: &Loop,
+    repo: &Repo,
+    plan: &DrivePlan,
+    at_once: bool,
+) -> Result<(), DriveError> {
     let mut taken = None;
     ledger.append_what_follows(|state| {
         taken = state.drive.owner.clone().filter(lease::is_held);
@@ -179,7 +184,7 @@ pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, sta
 }
 
 /// What the agent is asked first.
-pub(crate) fn first_prompt(plan: &Plan) -> String {
+pub(crate) fn first_prompt(plan: &DrivePlan) -> String {
     prompt(plan, None, 1, &Context::Fresh, Approach::GoOn, None)
 }
 
@@ -549,7 +554,7 @@ impl Drive<'_> {
 }
 
 fn prompt(
-    plan: &Plan,
+    plan: &DrivePlan,
     tasks: Option<&TasksSeen>,
     number: u32,
     context: &Context,

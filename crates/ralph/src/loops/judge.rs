@@ -27,13 +27,14 @@ use crate::checks::gates::receipts;
 use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
 use crate::checks::hygiene;
 use crate::loops::report;
-use crate::store::effective_gates::{InForce, Settings};
+use crate::store::effective_gates::InForce;
 use crate::store::exports::loop_file::OnDisk;
 use crate::store::exports::state_file::Export;
 use crate::store::home::RepoHome;
 use crate::store::ledger::{self, Ledger, LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
+use crate::store::settings::Settings;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
 use crate::sys::{clock, proc};
@@ -484,16 +485,6 @@ pub(crate) fn tree_reader<'a>(repo: &'a Repo, home: &'a RepoHome) -> TreeReader<
 /// What the mark of everything begins with that is run for a loop: its gates, and the agent that the driver runs.
 pub(crate) fn run_mark(repo: &Repo, id: &LoopId) -> String {
     proc::owner_of_runs(&repo.id(), id.as_str())
-}
-
-/// The loop of plain looks at a repo.
-pub(crate) fn plain_loop() -> LoopId {
-    LoopId::new("verify")
-}
-
-/// The same for an agent's shell: what it shows stands in for nothing.
-pub(crate) fn agents_plain_loop() -> LoopId {
-    LoopId::new("verify-by-agent")
 }
 
 /// Ends what is run for a loop that stops running meanwhile: somebody paused or cancelled it.

@@ -18,10 +18,11 @@ use ralph_core::say::report::LoopReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::store::effective_gates::{Found, Settings};
+use crate::store::effective_gates::Found;
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger;
 use crate::store::repo::Repo;
+use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, Trust};
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, env};

@@ -15,13 +15,13 @@ use ralph_core::say::lang::fill;
 
 use crate::loops::{ancestry, report};
 use crate::show::language;
-use crate::store::effective_gates::Settings;
 use crate::store::exports::loop_file::{self, OnDisk, Seen};
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger::{self, Loop};
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, Binding};
+use crate::store::settings::Settings;
 use crate::sys::clock;
 use crate::sys::files::{self, Lock};
 use crate::sys::proc::{self, Liveness};
@@ -311,6 +311,12 @@ impl SessionLoop {
             }
         }
         Ok(())
+    }
+
+    /// Where another tool's loop file is now, if there was one in the place of this loop's.
+    pub(crate) fn loop_file_copied(&self) -> Option<String> {
+        let copy = OnDisk::new(&self.repo_home, &self.repo.root).copied_to(&self.id)?;
+        Some(fill(language::of_loop(&self.state).words().loop_file_copied, &[("copy", &copy)]))
     }
 
     pub(crate) fn dir(&self) -> PathBuf {

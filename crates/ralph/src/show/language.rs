@@ -3,11 +3,8 @@
 use ralph_core::ledger::facts::TasksSeen;
 use ralph_core::ledger::state::State;
 use ralph_core::model::language::Lang;
-use ralph_core::say::lang::fill;
 use ralph_core::say::telling::Telling;
 
-use crate::loops::session::SessionLoop;
-use crate::store::exports::loop_file::OnDisk;
 use crate::sys::env;
 
 /// The language of whoever reads: `RALPH_LANG`, then the system's.
@@ -30,10 +27,4 @@ pub(crate) fn telling<'a>(state: &'a State, tasks: Option<&'a TasksSeen>) -> Tel
 pub(crate) fn status(state: &State, tasks: Option<&TasksSeen>) -> String {
     let lines = telling(state, tasks).rows();
     lines.into_iter().map(|(label, text)| format!("{label}: {text}")).collect::<Vec<_>>().join("\n")
-}
-
-/// Where another tool's loop file is now, if there was one in the place of this loop's.
-pub(crate) fn loop_file_copied(found: &SessionLoop) -> Option<String> {
-    let copy = OnDisk::new(&found.repo_home, &found.repo.root).copied_to(&found.id)?;
-    Some(fill(of_loop(&found.state).words().loop_file_copied, &[("copy", &copy)]))
 }

@@ -6,6 +6,7 @@ pub(crate) mod lines;
 mod log;
 pub(crate) mod news;
 mod outbox;
+pub(crate) mod plan;
 #[cfg(test)]
 pub(crate) mod sample;
-mod view;
+pub(crate) mod view;

@@ -76,6 +76,16 @@ impl Others {
     }
 }
 
+/// The loop of plain looks at a repo.
+pub(crate) fn plain_loop() -> LoopId {
+    LoopId::new("verify")
+}
+
+/// The same for an agent's shell: what it shows stands in for nothing.
+pub(crate) fn agents_plain_loop() -> LoopId {
+    LoopId::new("verify-by-agent")
+}
+
 pub(crate) fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or_default()
 }

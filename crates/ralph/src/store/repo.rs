@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use ralph_core::model::id::Digest;
 use ralph_core::model::layout::{self, Layout, NoTask};
 
-use crate::store::trust::Trust;
 use crate::sys::files;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +50,15 @@ pub(crate) enum Task {
 
 impl Repo {
     /// The repo that `start` lies in; none where there is no trusted folder, no config and no `.git` above it.
-    pub(crate) fn find(start: &Path, trust: &Trust) -> io::Result<Option<Self>> {
+    ///
+    /// `is_trusted` says whether something was ever accepted for a folder; none: nothing was, for any.
+    pub(crate) fn find(start: &Path, is_trusted: Option<&dyn Fn(&Self) -> bool>) -> io::Result<Option<Self>> {
         let start = fs::canonicalize(start)?;
         let folders: Vec<&Path> = start.ancestors().collect();
-        let here = |folder: &&&Path| trust.knows(&Self::at(folder));
         let configured = |folder: &&&Path| has_config(folder);
         let has_git = |folder: &&&Path| folder.join(".git").exists();
-        let trusted = if trust.is_empty() { None } else { folders.iter().find(here) };
+        let trusted =
+            is_trusted.and_then(|is_trusted| folders.iter().find(|folder| is_trusted(&Self::at(folder))));
         let found =
             trusted.or_else(|| folders.iter().find(configured)).or_else(|| folders.iter().find(has_git));
         Ok(found.map(|folder| Self::at(folder)))
@@ -255,9 +256,9 @@ mod tests {
         dir
     }
 
-    fn root_from(dir: &Path, start: &str, trust: &Trust) -> Option<PathBuf> {
+    fn root_from(dir: &Path, start: &str) -> Option<PathBuf> {
         let base = fs::canonicalize(dir).expect("a folder");
-        let found = Repo::find(&dir.join(start), trust).expect("readable")?;
+        let found = Repo::find(&dir.join(start), None).expect("readable")?;
         Some(found.root.strip_prefix(base).expect("below").to_owned())
     }
 
@@ -271,23 +272,22 @@ mod tests {
             "b/.git/HEAD",
             "b/deep/x",
         ]);
-        let trust = Trust::default();
-        assert_eq!(root_from(dir.path(), "a/sub/deep", &trust), Some("a".into()));
-        assert_eq!(root_from(dir.path(), "b/deep", &trust), Some("b".into()));
+        assert_eq!(root_from(dir.path(), "a/sub/deep"), Some("a".into()));
+        assert_eq!(root_from(dir.path(), "b/deep"), Some("b".into()));
     }
 
     #[test]
     fn every_layout_marks_a_root() {
         for config in ["ralph.yaml", ".trellis/worktree.yaml", ".ideal/worktree.yaml"] {
             let dir = folders(&["x/.git/HEAD", &format!("x/{config}"), "x/deep/y"]);
-            assert_eq!(root_from(dir.path(), "x/deep", &Trust::default()), Some("x".into()), "{config}");
+            assert_eq!(root_from(dir.path(), "x/deep"), Some("x".into()), "{config}");
         }
     }
 
     #[test]
     fn trellis_wins_over_ideal_and_native_over_both() {
         let dir = folders(&["ralph.yaml", ".trellis/worktree.yaml", ".ideal/worktree.yaml"]);
-        let repo = Repo::find(dir.path(), &Trust::default()).expect("readable").expect("a repo");
+        let repo = Repo::find(dir.path(), None).expect("readable").expect("a repo");
         assert_eq!(repo.config().expect("readable").expect("a config").layout, Layout::Native);
         fs::remove_file(dir.path().join("ralph.yaml")).expect("removed");
         assert_eq!(repo.config().expect("readable").expect("a config").layout, Layout::Trellis);

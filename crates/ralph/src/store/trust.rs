@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -157,8 +157,10 @@ impl Trust {
         Ok(TrustText { text: files::read_if_there(&path)?, path })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.repos.is_empty()
+    /// The repo that a folder lies in: see [`Repo::find`].
+    pub(crate) fn repo_of(&self, start: &Path) -> io::Result<Option<Repo>> {
+        let knows = |repo: &Repo| self.knows(repo);
+        Repo::find(start, (!self.repos.is_empty()).then_some(&knows as &dyn Fn(&Repo) -> bool))
     }
 
     pub(crate) fn knows(&self, repo: &Repo) -> bool {

@@ -11,7 +11,6 @@ use ralph_core::model::gate::receipt::{Receipt, ReceiptKey};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use serde::{Deserialize, Serialize};
 
-use crate::loops::judge;
 use crate::store::home::RepoHome;
 use crate::store::ledger;
 use crate::sys::files;
@@ -52,7 +51,7 @@ pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &Tr
     let key = ReceiptKey::new(gate, environment, tree);
     let text = fs::read(home.receipts_dir().join(key.file_name())).ok()?;
     let pointer: Pointer = serde_json::from_slice(&text).ok()?;
-    if pointer.ledger != judge::plain_loop() {
+    if pointer.ledger != ledger::plain_loop() {
         return None;
     }
     let line = ledger::read_line_at(&home.loop_dir(&pointer.ledger), pointer.offset)?;

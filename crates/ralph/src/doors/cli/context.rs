@@ -9,9 +9,10 @@ use crate::loops::ancestry::AgentAbove;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::exit;
-use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::effective_gates::{Found, InForce};
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
+use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, AcceptedBy, Beginning, Trust};
 use crate::sys::{env, files};
 use crate::work_tree::fingerprint::TreeReader;
@@ -46,7 +47,7 @@ impl Place {
         let here = std::env::current_dir().map_err(|error| {
             Failure::new(exit::USAGE, format!("the current folder cannot be used: {error}"))
         })?;
-        let repo = match Repo::find(&here, &trust)? {
+        let repo = match trust.repo_of(&here)? {
             Some(repo) => repo,
             None => otherwise(&here)?,
         };

@@ -421,7 +421,7 @@ impl Examination {
 
     fn last_judged(&mut self, place: &Place) {
         let loops = place.repo_home.loops();
-        let states = loops.iter().filter(|id| **id != crate::loops::judge::plain_loop()).filter_map(|id| {
+        let states = loops.iter().filter(|id| **id != crate::store::ledger::plain_loop()).filter_map(|id| {
             let state = ledger::read(&place.repo_home.loop_dir(id)).ok()?.state;
             Some((id, state.last.clone()?, state.status))
         });

@@ -1,5 +1,7 @@
 //! `ralph loop`: a headless agent, again and again, until the gates pass on the tree it leaves.
 
+use crate::checks::task_list;
+use crate::show::progress::plan::PlanSheet;
 use ralph_core::clients::list;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,7 +26,6 @@ use super::verify::{self, Verified};
 use super::{Done, Failure, init};
 use crate::loops::driver::driven::{self, DrivenLoop};
 use crate::loops::driver::keeper::Keeper;
-use crate::loops::driver::plan::Plan;
 use crate::loops::driver::{self, DriveError, Driver};
 use crate::loops::judge::Asked;
 use crate::loops::session::start;
@@ -39,6 +40,7 @@ use crate::store::repo::Repo;
 use crate::sys::env;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -146,7 +148,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     let plan = arguments.plan(&place, goal, profile, &in_force);
     if arguments.dry_run {
-        for line in plan.show() {
+        for line in PlanSheet(&plan).lines() {
             terminal::say(line);
         }
         terminal::say(format_args!("\nThe first prompt:\n\n{}", driver::first_prompt(&plan)));
@@ -167,13 +169,14 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 /// Drives a loop that is ours, and says how it ended.
 fn drive(
     place: &Place,
-    plan: &Plan,
+    plan: &DrivePlan,
     (ledger, keeper): (Arc<Loop>, Keeper),
     signals: &Signals,
     output: &OutputArguments,
 ) -> Done {
     let output = output.output();
-    let mut follow = follow::new(output, plan, &place.home, &place.repo.root, signals);
+    let tasks = plan.goal.list.clone().map(|list| task_list::progress_of(place.repo.root.clone(), list));
+    let mut follow = follow::new(output, plan, &place.home, tasks, signals);
     let driver = Driver {
         home: &place.home,
         repo: &place.repo,
@@ -331,7 +334,7 @@ impl Arguments {
         profile(name, place, in_force)
     }
 
-    fn plan(&self, place: &Place, goal: Goal, profile: Profile, in_force: &InForce) -> Plan {
+    fn plan(&self, place: &Place, goal: Goal, profile: Profile, in_force: &InForce) -> DrivePlan {
         let limits = self.limits(place, &profile, in_force);
         let wishes = Wishes {
             agent: profile.name.clone(),
@@ -344,7 +347,7 @@ impl Arguments {
                 .filter(|timeout| timeout.origin == Origin::Flag)
                 .map(|timeout| timeout.value),
         };
-        Plan {
+        DrivePlan {
             loop_id: start::new_id(&goal.task, None),
             goal,
             profile,
@@ -442,7 +445,7 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     // What it goes on with is read from the disk: the user sees by which gates it will be judged.
     let names: Vec<String> = in_force.config.gates.iter().map(|gate| format!("`{}`", gate.run)).collect();
     terminal::remark(format_args!("gates ({}): {}", in_force.sha256.short(), names.join(", ")));
-    let plan = Plan {
+    let plan = DrivePlan {
         loop_id: found.id.clone(),
         goal,
         profile: profile(&wishes.agent, &place, &in_force)?,

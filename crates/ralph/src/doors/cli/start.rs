@@ -79,7 +79,7 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
     if gates.is_empty() && place.repo.config()?.is_some() {
         terminal::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
     }
-    if let Some(copied) = language::loop_file_copied(found) {
+    if let Some(copied) = found.loop_file_copied() {
         terminal::say(format_args!("\n{copied}"));
     }
     if session.is_none() {

@@ -1,5 +1,6 @@
 //! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
 
+use crate::store::ledger;
 use std::borrow::Cow;
 use std::process::ExitCode;
 
@@ -185,7 +186,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
     limits.clock = Sourced::default(None);
     // What an agent's shell makes stands in for nothing, green or red.
     let is_users = !place.is_agents_shell();
-    let id = if is_users { judge::plain_loop() } else { judge::agents_plain_loop() };
+    let id = if is_users { ledger::plain_loop() } else { ledger::agents_plain_loop() };
     let here = (&place.repo, &place.repo_home);
     Case {
         limits,

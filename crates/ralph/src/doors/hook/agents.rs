@@ -10,8 +10,8 @@ use ralph_core::say::role_briefing;
 
 use super::{Door, LetThrough};
 use crate::loops::session::SessionLoop;
-use crate::store::effective_gates::{Found, Settings};
-use crate::store::repo::Repo;
+use crate::store::effective_gates::Found;
+use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 
 /// What the names of our own agents begin with.
@@ -37,7 +37,7 @@ impl Door<'_> {
         }
         let trust = trust.parse()?;
         let Some(folder) = self.folder() else { return Ok(None) };
-        let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(None) };
+        let Some(repo) = trust.repo_of(&folder)? else { return Ok(None) };
         let settings = Settings::load_or_trouble(self.options.gate_timeout.as_deref());
         let for_whom = (Some(self.session), Beginning::Unknown);
         let found = Found::look_for(self.home, &trust, &repo, for_whom, &settings.defaults())?;

@@ -22,11 +22,12 @@ use super::{Door, LetThrough};
 use crate::loops::ancestry;
 use crate::loops::judge::{self, Case, Outcome};
 use crate::show::language;
-use crate::store::effective_gates::{self, Found, InForce, Settings};
+use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::home::RepoHome;
 use crate::store::ledger::{self, Loop};
 use crate::store::repo::{ConfigFile, Repo};
 use crate::store::sessions::{self, Watched};
+use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
@@ -102,7 +103,7 @@ impl Guarded {
         if self.state(door)?.watch.is_some() {
             return Ok(Vec::new());
         }
-        let by_agent = judge::agents_plain_loop();
+        let by_agent = ledger::agents_plain_loop();
         let others = self.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
         for id in others {
             let red = ledger::state(&self.repo_home.loop_dir(&id))?.red;
@@ -134,7 +135,7 @@ impl Door<'_> {
         let is_guarded = |repo: &Repo| trust.ever_held(repo, Guard::holds_session);
         let repo = match (watched.filter(is_guarded), self.folder()) {
             (Some(repo), _) => Some(repo),
-            (None, Some(folder)) => Repo::find(&folder, &trust)?.filter(is_guarded),
+            (None, Some(folder)) => trust.repo_of(&folder)?.filter(is_guarded),
             (None, None) => None,
         };
         let Some(repo) = repo else { return Ok(None) };
@@ -272,7 +273,7 @@ impl Door<'_> {
                 .is_ok_and(|config| config.enabled && config.guard.holds_session())
         };
         let trust = Trust::load(self.home)?;
-        let Some(repo) = Repo::find(&folder, &trust)? else { return Ok(HookReply::Silent) };
+        let Some(repo) = trust.repo_of(&folder)? else { return Ok(HookReply::Silent) };
         let guard = self.home.repo(&repo.id()).loop_dir(&guard_id(self.session));
         if ledger::state(&guard)?.is_running() {
             return Ok(tell(format!(

@@ -22,9 +22,10 @@ use ralph_core::say::feedback;
 use super::{LetThrough, Often, Options, WriteAhead, tell_later};
 use crate::clients::claude::team_tasks;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, Unwatched};
-use crate::store::effective_gates::{self, Found, InForce, Settings};
+use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::{Repo, Task};
+use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, Beginning, Trust};
 use crate::store::{ledger, notices, sessions};
 use crate::sys::{clock, env};
@@ -41,7 +42,7 @@ pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Re
     let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
         return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
     };
-    let Some(repo) = Repo::find(&start, &trust)? else { return Ok(HookReply::Silent) };
+    let Some(repo) = trust.repo_of(&start)? else { return Ok(HookReply::Silent) };
     let stop = MemberStop { call, who, home: &home, repo: &repo, trust: &trust };
     if stop.is_surely_nobodys() {
         return Ok(HookReply::Silent);

@@ -14,8 +14,9 @@ use crate::loops::ancestry;
 use crate::loops::session::SessionLoop;
 use crate::loops::session::start::{self, Begun, Refused, Start};
 use crate::show::language;
-use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::effective_gates::{Found, InForce};
 use crate::store::repo::Repo;
+use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 
 impl Door<'_> {
@@ -126,7 +127,7 @@ impl Door<'_> {
         let unaccepted = gates.is_empty() && found.repo.config()?.is_some();
         let note = || language::of_loop(&found.state).words().gates_not_accepted;
         let person = if unaccepted { format!("{person}\n\n{}", note()) } else { person };
-        let copied = language::loop_file_copied(found);
+        let copied = found.loop_file_copied();
         let person = copied.map_or(person.clone(), |copied| format!("{person}\n\n{copied}"));
         let agent = found
             .state
@@ -179,7 +180,7 @@ impl Door<'_> {
     ) -> Result<T, LetThrough> {
         let trust = Trust::load(self.home)?;
         let folder = self.folder().ok_or_else(|| LetThrough("the hook input names no folder".into()))?;
-        let repo = match Repo::find(&folder, &trust)? {
+        let repo = match trust.repo_of(&folder)? {
             Some(repo) => repo,
             None => Repo::new(&folder)?,
         };

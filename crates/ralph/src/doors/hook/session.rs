@@ -84,7 +84,7 @@ impl Door<'_> {
     pub(super) fn known_repo(&self) -> Result<Option<Repo>, LetThrough> {
         let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
         let trust = Trust::load(self.home)?;
-        Ok(match Repo::find(&folder, &trust)? {
+        Ok(match trust.repo_of(&folder)? {
             Some(repo) => Some(repo),
             None => Repo::new(&folder).ok(),
         })

@@ -30,12 +30,13 @@ use crate::clients::claude::settings::DEFAULT_BLOCK_CAP;
 use crate::loops::judge::{Case, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
 use crate::show::language;
-use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::{self, OnDisk};
 use crate::store::home::Home;
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, EndedAtStop};
+use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 use crate::sys::{env, files};
 

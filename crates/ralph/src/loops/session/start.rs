@@ -20,10 +20,11 @@ use crate::checks::openspec;
 use crate::loops::ancestry;
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
-use crate::store::effective_gates::{Found, InForce, Settings};
+use crate::store::effective_gates::{Found, InForce};
 use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
+use crate::store::settings::Settings;
 use crate::sys::{clock, files};
 
 /// What a start came to.

@@ -1,23 +1,22 @@
 //! Everybody who follows a driven loop: its log always, and one of a live view, plain lines, JSON lines, or next to nothing.
 
 use std::io::{self, IsTerminal as _};
-use std::path::Path;
 
 use jiff::tz::TimeZone;
 use ralph_core::model::foreign_text;
 
-use crate::loops::driver::plan::Plan;
 use crate::show::progress::json;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::log::Log;
 use crate::show::progress::news::{Follow, News};
 use crate::show::progress::outbox::{Outbox, Weight};
-use crate::show::progress::view::View;
+use crate::show::progress::view::{TasksLook, View};
 use crate::show::terminal;
 use crate::show::terminal::inline::Terminal;
 use crate::store::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env};
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// What the person asked to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +41,22 @@ enum Shown {
     Quiet(Lines),
 }
 
-/// `root`: the repo, whose task list the view looks at while the agent works.
-pub(crate) fn new(output: Output, plan: &Plan, home: &Home, root: &Path, signals: &Signals) -> Following {
+/// `tasks`: how the view looks at the task list while the agent works.
+pub(crate) fn new(
+    output: Output,
+    plan: &DrivePlan,
+    home: &Home,
+    tasks: Option<TasksLook>,
+    signals: &Signals,
+) -> Following {
     let zone = clock::zone();
     let lines = Lines::new(plan, zone.clone());
-    let mut shown = Shown::new(output, plan, root, signals, lines.clone());
+    let mut shown = Shown::new(output, plan, tasks, signals, lines.clone());
     let log = open_log(plan, home, lines, &zone, &mut shown);
     Following { log, shown }
 }
 
-fn open_log(plan: &Plan, home: &Home, lines: Lines, zone: &TimeZone, shown: &mut Shown) -> Option<Log> {
+fn open_log(plan: &DrivePlan, home: &Home, lines: Lines, zone: &TimeZone, shown: &mut Shown) -> Option<Log> {
     let dir = home.logs_dir();
     match Log::open(&dir, &plan.loop_id, lines, clock::now(), zone) {
         Ok(log) => Some(log),
@@ -75,7 +80,13 @@ impl Follow for Following {
 }
 
 impl Shown {
-    fn new(output: Output, plan: &Plan, root: &Path, signals: &Signals, lines: Lines) -> Self {
+    fn new(
+        output: Output,
+        plan: &DrivePlan,
+        tasks: Option<TasksLook>,
+        signals: &Signals,
+        lines: Lines,
+    ) -> Self {
         match output {
             Output::Quiet => Self::Quiet(lines),
             Output::Json => {
@@ -84,7 +95,7 @@ impl Shown {
             Output::People if io::stderr().is_terminal() && !env::is_dumb_terminal() => {
                 // Where stdout is the same terminal, the summary comes there.
                 let says_end = !io::stdout().is_terminal();
-                Self::View(View::start(plan, root, signals, lines, Terminal::stderr(), says_end))
+                Self::View(View::start(plan, tasks, signals, lines, Terminal::stderr(), says_end))
             }
             Output::People => Self::Lines {
                 lines,

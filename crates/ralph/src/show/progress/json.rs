@@ -15,11 +15,11 @@ use ralph_core::model::money::Micros;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::loops::driver::plan::Plan;
 use crate::show::exit;
 use crate::show::progress::lines::between;
 use crate::show::progress::news::News;
 use crate::sys::clock;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// One piece of news as an object.
 pub(super) fn line(news: &News<'_>, at: Timestamp, signal: Option<i32>) -> String {
@@ -62,7 +62,7 @@ struct Line {
     fields: Value,
 }
 
-fn begins(plan: &Plan, state: &State) -> Value {
+fn begins(plan: &DrivePlan, state: &State) -> Value {
     let gates: Vec<Value> = plan
         .gates
         .iter()
@@ -84,7 +84,7 @@ fn begins(plan: &Plan, state: &State) -> Value {
 }
 
 /// Nothing where the client does not say.
-fn cost_so_far(plan: &Plan, state: &State) -> Option<f64> {
+fn cost_so_far(plan: &DrivePlan, state: &State) -> Option<f64> {
     plan.profile.dialect.tells_cost().then(|| dollars(state.drive.cost))
 }
 
@@ -185,7 +185,7 @@ fn judgement(last: &LastJudgement) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn ends(plan: &Plan, state: &State, signal: Option<i32>) -> Value {
+fn ends(plan: &DrivePlan, state: &State, signal: Option<i32>) -> Value {
     let verdict = match state.status {
         Status::Ended { verdict } => verdict.code(),
         Status::Paused => "paused",

@@ -1,5 +1,6 @@
 //! What happens in a driven loop as lines of plain text: the one vocabulary of the log and of a loop in a pipe.
 
+use crate::show::progress::plan::PlanSheet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,8 +16,8 @@ use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
 use ralph_core::say::feedback;
 
-use crate::loops::driver::plan::Plan;
 use crate::show::progress::news::News;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// Turns news into lines; knows what the news itself does not repeat.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// `zone`: in which people are told times.
-    pub(crate) fn new(plan: &Plan, zone: TimeZone) -> Self {
+    pub(crate) fn new(plan: &DrivePlan, zone: TimeZone) -> Self {
         // A shell line is too long to stand before every line.
         let is_command = plan.profile.name.starts_with("command:");
         let agent = if is_command { "agent".into() } else { one_line(&plan.profile.name, 40) };
@@ -130,9 +131,9 @@ impl Lines {
 
 pub(crate) const STRATEGY_CHANGED: &str = "no progress: the next iteration begins in another way";
 
-fn begins(plan: &Plan, state: &State) -> Vec<String> {
+fn begins(plan: &DrivePlan, state: &State) -> Vec<String> {
     if state.drive.iterations == 0 {
-        return plan.show();
+        return PlanSheet(plan).lines();
     }
     let task = one_line(&plan.goal.headline(), 100);
     vec![format!("loop {} goes on: {task}", plan.loop_id), format!("  so far {}", used_up(state))]

@@ -8,13 +8,13 @@ use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::gate::{Gate, GateReport};
 
-use crate::loops::driver::plan::Plan;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News<'a> {
     /// Before anything is run; `state` is where an earlier drive left it.
     Begins {
-        plan: &'a Plan,
+        plan: &'a DrivePlan,
         state: &'a State,
     },
     IterationBegan {
@@ -49,7 +49,7 @@ pub(crate) enum News<'a> {
     Trouble(&'a str),
     /// Nothing more happens in this drive; `state` says why. An interrupted loop is paused.
     Ends {
-        plan: &'a Plan,
+        plan: &'a DrivePlan,
         state: &'a State,
     },
 }

@@ -19,9 +19,9 @@ use ralph_core::model::money::Micros;
 use ralph_core::model::preset;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 
-use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::news::News;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// 2026-01-02 03:04:05 and so many seconds.
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -55,11 +55,11 @@ pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
     }
 }
 
-pub(crate) fn plan() -> Plan {
+pub(crate) fn plan() -> DrivePlan {
     let profile = ralph_core::clients::list::find("claude", &[]).expect("it is built in");
     let flags = Budget { cost: Some(Some(Micros::new(5_000_000))), ..Budget::default() };
     let lint = Gate { advisory: true, ..gate("lint", "make lint") };
-    Plan {
+    DrivePlan {
         loop_id: LoopId::new("fix-the-tests-1a2b3c"),
         goal: Goal {
             task: "Fix the tests of the parser: 測試 must pass".into(),

@@ -6,19 +6,14 @@
 mod scene;
 
 use std::mem;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::ledger::facts::TasksSeen;
-use ralph_core::model::goal::ListSource;
 use ralph_core::say::banner::Progress;
 
 use self::scene::{Now, Scene};
-use crate::checks::task_list;
-use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::news::News;
 use crate::show::terminal::ODD;
@@ -26,6 +21,7 @@ use crate::show::terminal::inline::{Inline, Terminal};
 use crate::show::terminal::row::Row;
 use crate::sys::clock;
 use crate::sys::signals::Signals;
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -59,8 +55,8 @@ impl Board {
 
 impl View {
     pub(super) fn start(
-        plan: &Plan,
-        root: &Path,
+        plan: &DrivePlan,
+        tasks: Option<TasksLook>,
         signals: &Signals,
         lines: Lines,
         terminal: Terminal,
@@ -70,11 +66,8 @@ impl View {
             Content { scene: Scene::new(plan, lines, says_end, now()), above: Vec::new(), is_over: false };
         let board = Arc::new(Board { content: Mutex::new(content), over: Condvar::new() });
         let (is_drawn, drawn) = mpsc::channel();
-        let artist = Artist {
-            board: Arc::clone(&board),
-            signals: signals.clone(),
-            boxes: plan.goal.list.clone().map(|list| Boxes::new(root, list)),
-        };
+        let artist =
+            Artist { board: Arc::clone(&board), signals: signals.clone(), boxes: tasks.map(Boxes::new) };
         // Without room for a thread there is no view; the log is there all the same.
         let _nobody_draws = thread::Builder::new().spawn(move || {
             artist.draw_until_it_is_over(terminal);
@@ -149,17 +142,19 @@ impl Artist {
     }
 }
 
+/// Says how many boxes of the loop's task list are ticked; none where it cannot be told now.
+pub(crate) type TasksLook = Box<dyn Fn() -> Option<Progress> + Send>;
+
 /// The boxes of the task list, looked at while the agent ticks them.
 struct Boxes {
-    root: PathBuf,
-    list: ListSource,
+    look: TasksLook,
     looked: Option<Instant>,
     seen: Option<Progress>,
 }
 
 impl Boxes {
-    fn new(root: &Path, list: ListSource) -> Self {
-        Self { root: root.to_owned(), list, looked: None, seen: None }
+    fn new(look: TasksLook) -> Self {
+        Self { look, looked: None, seen: None }
     }
 
     fn look(&mut self) -> Option<Progress> {
@@ -167,9 +162,7 @@ impl Boxes {
         if self.looked.is_none_or(|looked| looked.elapsed() >= EVERY) {
             self.looked = Some(Instant::now());
             // A list that is being written keeps the last answer.
-            if let TasksSeen::List { done, total, .. } = task_list::look(&self.root, &self.list) {
-                self.seen = Some(Progress { done, total });
-            }
+            self.seen = (self.look)().or(self.seen);
         }
         self.seen
     }

@@ -16,7 +16,6 @@ use ralph_core::model::id::GateName;
 use super::inline::{Inline, Terminal, wheel};
 use super::row::Row;
 use super::{FAINT, ODD, paint, remark, table};
-use crate::checks::gates::Watch;
 use crate::sys::env;
 
 pub(crate) enum Live {
@@ -38,8 +37,8 @@ impl Live {
     }
 }
 
-impl Watch for Live {
-    fn started(&mut self, gate: &Gate) {
+impl Live {
+    pub(crate) fn started(&mut self, gate: &Gate) {
         match self {
             Self::Quiet => {}
             Self::Lines => remark(format_args!("  running `{}`", gate.name)),
@@ -47,13 +46,13 @@ impl Watch for Live {
         }
     }
 
-    fn ended(&mut self, gate: &Gate) {
+    pub(crate) fn ended(&mut self, gate: &Gate) {
         if let Self::Spinners(spinners) = self {
             spinners.tell(News::Ended(gate.name.clone()));
         }
     }
 
-    fn changed(&mut self, files: &[String]) {
+    pub(crate) fn changed(&mut self, files: &[String]) {
         let line = format!("  the tree changed while gates ran: {}", files.join(", "));
         match self {
             Self::Quiet => {}

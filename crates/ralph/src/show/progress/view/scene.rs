@@ -15,12 +15,12 @@ use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::say::banner::{self, Progress};
 
-use crate::loops::driver::plan::Plan;
 use crate::show::progress::lines::{self, Lines, one_line};
 use crate::show::progress::news::News;
 use crate::show::terminal::inline::{Size, wheel};
 use crate::show::terminal::row::{Row, cells};
 use crate::show::terminal::{BAD, FAINT, GOOD, ODD, STRONG};
+use ralph_core::ledger::drive_plan::DrivePlan;
 
 /// One moment on both clocks: how long something takes, and what people call it.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ const DOINGS: usize = 5;
 
 impl Scene {
     /// `says_end`: whether nobody else tells the terminal how it ended.
-    pub(super) fn new(plan: &Plan, lines: Lines, says_end: bool, now: Now) -> Self {
+    pub(super) fn new(plan: &DrivePlan, lines: Lines, says_end: bool, now: Now) -> Self {
         Self {
             lines,
             task: one_line(&plan.goal.headline(), 80),

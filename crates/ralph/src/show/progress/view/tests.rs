@@ -4,6 +4,8 @@ use crate::show::terminal::inline::Size;
 use crate::show::terminal::inline::tests::Screen;
 use ralph_core::clients::stream::AgentEvent;
 use std::io::{self, Write};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 
 const SIZE: Size = Size { columns: 80, rows: 24 };
 
@@ -36,8 +38,8 @@ impl Write for Stopped {
     }
 }
 
-fn view(plan: &Plan, root: &Path, to: impl Write + Send + 'static) -> View {
-    View::start(plan, root, &Signals::none(), sample::lines(), Terminal::of(to, || SIZE), true)
+fn view(plan: &DrivePlan, tasks: Option<TasksLook>, to: impl Write + Send + 'static) -> View {
+    View::start(plan, tasks, &Signals::none(), sample::lines(), Terminal::of(to, || SIZE), true)
 }
 
 fn shown(tape: &Tape) -> String {
@@ -57,7 +59,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_finished_loop_leaves_its_lines_and_nothing_that_moves() {
     let (plan, tape) = (sample::plan(), Tape::default());
-    let mut view = view(&plan, Path::new("/"), tape.clone());
+    let mut view = view(&plan, None, tape.clone());
     wait_until("it is drawn", || shown(&tape).contains("starting"));
     sample::story(&mut |news| view.hear(news));
     drop(view);
@@ -76,17 +78,15 @@ fn a_finished_loop_leaves_its_lines_and_nothing_that_moves() {
 
 #[test]
 fn it_lives_while_nothing_happens_and_ticked_boxes_are_seen() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let list = dir.path().join("tasks.md");
-    std::fs::write(&list, "- [x] 1. one\n- [ ] 2. two\n").expect("a file");
-    let mut plan = sample::plan();
-    plan.goal.list = Some(ListSource { file: "tasks.md".into(), change: None });
-    let tape = Tape::default();
-    let view = view(&plan, dir.path(), tape.clone());
+    let ticked = Arc::new(AtomicUsize::new(1));
+    let (plan, tape, shared) = (sample::plan(), Tape::default(), Arc::clone(&ticked));
+    let tasks: TasksLook =
+        Box::new(move || Some(Progress { done: shared.load(Ordering::Relaxed), total: 2 }));
+    let view = view(&plan, Some(tasks), tape.clone());
     wait_until("one box", || shown(&tape).contains("tasks 1/2"));
     let first = shown(&tape);
     wait_until("the wheel turns", || shown(&tape) != first);
-    std::fs::write(&list, "- [x] 1. one\n- [x] 2. two\n").expect("a file");
+    ticked.store(2, Ordering::Relaxed);
     wait_until("two boxes", || shown(&tape).contains("tasks 2/2 [██████████████████████████] 100%"));
     drop(view);
     assert_eq!(shown(&tape), "");
@@ -95,7 +95,7 @@ fn it_lives_while_nothing_happens_and_ticked_boxes_are_seen() {
 #[test]
 fn a_terminal_that_takes_nothing_holds_nobody_up() {
     let plan = sample::plan();
-    let mut view = view(&plan, Path::new("/"), Stopped);
+    let mut view = view(&plan, None, Stopped);
     let said = AgentEvent::Said { text: "word ".repeat(100) };
     let begun = Instant::now();
     for _ in 0..2_000 {

@@ -198,7 +198,8 @@ fn a_whole_loop_leaves_a_line_for_each_iteration() {
             stage.shown(columns, rows);
         }
     });
-    let after_the_plan = stage.left.iter().skip(sample::plan().show().len());
+    let after_the_plan =
+        stage.left.iter().skip(crate::show::progress::plan::PlanSheet(&sample::plan()).lines().len());
     let left = after_the_plan.cloned().collect::<Vec<_>>().join("\n");
     assert_eq!(
         left,

@@ -21,7 +21,7 @@ ends at   15 iterations (default)
           one run of the agent: at most 30m, silent for at most 10m
 context   fresh in every iteration
 keeps     the tree of every iteration; `ralph diff N` shows one";
-    assert_eq!(sample::plan().show().join("\n"), wanted);
+    assert_eq!(PlanSheet(&sample::plan()).lines().join("\n"), wanted);
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn what_goes_to_another_service_is_shown() {
     let mut plan = sample::plan();
     plan.profile = ralph_core::clients::list::find("glm5", &[]).expect("it is built in");
     plan.wishes.model = Some("glm-5".into());
-    let shown = plan.show().join("\n");
+    let shown = PlanSheet(&plan).lines().join("\n");
     for part in [
         "agent     glm5 (runs `claude`), model glm-5\n",
         "          with ANTHROPIC_BASE_URL=https://api.z.ai/api/anthropic\n",
@@ -49,7 +49,7 @@ fn claims_and_missing_gates_are_said() {
     plan.goal.list = Some(ListSource { file: "tasks.md".into(), change: None });
     plan.wishes.checkpoints = false;
     plan.wishes.memory = Memory::Continue;
-    let shown = plan.show().join("\n");
+    let shown = PlanSheet(&plan).lines().join("\n");
     for part in [
         "gates     none: nothing can be verified\n",
         "tasks     every box of tasks.md\n",

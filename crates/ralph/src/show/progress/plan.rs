@@ -1,39 +1,23 @@
 //! What is going to be done, as a person can read it before anything runs (`--dry-run` prints just this).
 
 use ralph_core::clients::profile::{Profile, Value};
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::drive_options::{Memory, Wishes};
 use ralph_core::model::duration;
-use ralph_core::model::gate::Gate;
-use ralph_core::model::goal::Goal;
-use ralph_core::model::id::LoopId;
 use ralph_core::model::limits::{Limits, Sourced};
 
 use crate::show::progress::lines::{counted, one_line};
 
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) loop_id: LoopId,
-    pub(crate) goal: Goal,
-    pub(crate) profile: Profile,
-    pub(crate) wishes: Wishes,
-    pub(crate) limits: Limits,
-    pub(crate) gates: Vec<Gate>,
-    /// More that the agent may do, from the person's own config.
-    pub(crate) allow: Vec<String>,
-}
+/// A plan as a user reads it.
+pub(crate) struct PlanSheet<'a>(pub(crate) &'a DrivePlan);
 
-impl Plan {
-    /// The gates that hold the loop.
-    pub(crate) fn required_gates(&self) -> usize {
-        self.gates.iter().filter(|gate| !gate.advisory).count()
-    }
-
+impl PlanSheet<'_> {
     /// Every line of it: the task, who works on it and what it may do, what decides, and when it ends anyway.
-    pub(crate) fn show(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut sheet = Sheet::default();
-        sheet.put("task", one_line(&self.goal.task, 400));
-        sheet.put("loop", self.loop_id.to_string());
+        sheet.put("task", one_line(&self.0.goal.task, 400));
+        sheet.put("loop", self.0.loop_id.to_string());
         self.show_agent(&mut sheet);
         self.show_checks(&mut sheet);
         self.show_limits(&mut sheet);
@@ -43,8 +27,8 @@ impl Plan {
     }
 
     fn show_agent(&self, sheet: &mut Sheet) {
-        let Profile { name, program, may, note, environment, .. } = &self.profile;
-        let model = self.wishes.model.as_ref().map(|model| format!(", model {}", one_line(model, 80)));
+        let Profile { name, program, may, note, environment, .. } = &self.0.profile;
+        let model = self.0.wishes.model.as_ref().map(|model| format!(", model {}", one_line(model, 80)));
         let name = one_line(name, 200);
         let program = one_line(program, 200);
         let runs = if name == program { String::new() } else { format!(" (runs `{program}`)") };
@@ -55,7 +39,7 @@ impl Plan {
             Value::Unset => format!("without {variable}"),
         }));
         sheet.put("it may", one_line(may, 300));
-        sheet.more(self.allow.iter().map(|rule| format!("{} (your config)", one_line(rule, 250))));
+        sheet.more(self.0.allow.iter().map(|rule| format!("{} (your config)", one_line(rule, 250))));
         if let Some(note) = note {
             sheet.put("note", one_line(note, 300));
         }
@@ -63,24 +47,24 @@ impl Plan {
 
     fn show_checks(&self, sheet: &mut Sheet) {
         let width =
-            self.gates.iter().map(|gate| gate.name.as_str().chars().count()).max().unwrap_or(0).min(24);
-        let gates = self.gates.iter().map(|gate| {
+            self.0.gates.iter().map(|gate| gate.name.as_str().chars().count()).max().unwrap_or(0).min(24);
+        let gates = self.0.gates.iter().map(|gate| {
             let (name, run) = (one_line(gate.name.as_str(), 60), one_line(&gate.run, 200));
             let advisory = if gate.advisory { "  (advisory: it holds nobody)" } else { "" };
             // A gate without a name of its own is called by its command.
             if name == run { format!("{run}{advisory}") } else { format!("{name:width$}  {run}{advisory}") }
         });
         sheet.list("gates", gates, "none: nothing can be verified");
-        if let Some(list) = &self.goal.list {
+        if let Some(list) = &self.0.goal.list {
             sheet.put("tasks", format!("every box of {}", one_line(&list.file, 200)));
         }
-        if let Some(promise) = &self.goal.promise {
+        if let Some(promise) = &self.0.goal.promise {
             sheet.put("promise", format!("the agent states: {}", one_line(promise, 200)));
         }
     }
 
     fn show_limits(&self, sheet: &mut Sheet) {
-        let Limits { attempts, clock, cost, no_progress, errors, .. } = &self.limits;
+        let Limits { attempts, clock, cost, no_progress, errors, .. } = &self.0.limits;
         let iterations = match attempts.value {
             Attempts::AtMost(most) => counted(most as usize, "iteration"),
             Attempts::Unlimited => "no limit of iterations".into(),
@@ -98,7 +82,7 @@ impl Plan {
             limits.push(with_origin(&format!("{equal} iterations without progress"), no_progress));
         }
         limits.push(with_origin(&format!("{} in a row", counted(errors.value as usize, "error")), errors));
-        let Wishes { longest_run, longest_silence, .. } = &self.wishes;
+        let Wishes { longest_run, longest_silence, .. } = &self.0.wishes;
         limits.push(format!(
             "one run of the agent: at most {}, silent for at most {}",
             duration::show(*longest_run),
@@ -108,9 +92,9 @@ impl Plan {
     }
 
     fn context(&self) -> String {
-        match self.wishes.memory {
+        match self.0.wishes.memory {
             Memory::Fresh => "fresh in every iteration".into(),
-            Memory::Continue if self.profile.resume.is_some() => {
+            Memory::Continue if self.0.profile.resume.is_some() => {
                 "the agent's session is gone on with in every iteration".into()
             }
             Memory::Continue => "fresh in every iteration: this client cannot go on with a session".into(),
@@ -118,7 +102,7 @@ impl Plan {
     }
 
     fn checkpoints(&self) -> String {
-        if self.wishes.checkpoints {
+        if self.0.wishes.checkpoints {
             "the tree of every iteration; `ralph diff N` shows one".into()
         } else {
             "no checkpoints".into()

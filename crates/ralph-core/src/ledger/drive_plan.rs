@@ -1,0 +1,29 @@
+//! What a driven loop is going to do, as it stands before anything runs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clients::profile::Profile;
+use crate::model::drive_options::Wishes;
+use crate::model::gate::Gate;
+use crate::model::goal::Goal;
+use crate::model::id::LoopId;
+use crate::model::limits::Limits;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrivePlan {
+    pub loop_id: LoopId,
+    pub goal: Goal,
+    pub profile: Profile,
+    pub wishes: Wishes,
+    pub limits: Limits,
+    pub gates: Vec<Gate>,
+    /// More that the agent may do, from the person's own config.
+    pub allow: Vec<String>,
+}
+
+impl DrivePlan {
+    /// The gates that hold the loop.
+    pub fn required_gates(&self) -> usize {
+        self.gates.iter().filter(|gate| !gate.advisory).count()
+    }
+}
