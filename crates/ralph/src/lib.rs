@@ -18,7 +18,7 @@ use std::process::ExitCode;
 pub fn run() -> ExitCode {
     show::terminal::crash::explain_panics();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match doors::hook::Options::from_arguments(&arguments) {
+    match doors::hook::options(&arguments) {
         Some(options) => {
             sys::proc::forbid_debuggers();
             doors::hook::claude(&options)

@@ -4,41 +4,30 @@
 //! Whatever goes wrong in here, the stop goes through with a message: a hook never traps a person. Only a decision of
 //! the engine holds anybody.
 
-mod agents;
-mod guard;
-mod member;
-mod person;
-mod session;
-mod stop;
-mod tools;
-
-pub(crate) use guard::guard_id;
-pub(crate) use stop::{case_of_loop, gates_of_loop};
-
+use crate::loops::session::event::HookOptions;
+use crate::loops::session::event::NotChecked;
+use crate::loops::session::event::Often;
+use crate::loops::session::event::SessionEvent;
+use crate::loops::session::event::tell_later;
+use crate::loops::session::member;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ralph_core::clients::claude::hook;
 use ralph_core::clients::hook::{HookCall, HookEvent, HookReply};
 use ralph_core::model::duration;
 use ralph_core::model::foreign_text;
-use ralph_core::model::id::SessionId;
 use ralph_core::model::secrets::Secrets;
-use ralph_core::say::feedback::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::checks::gates::Watch;
 use crate::clients::claude::settings;
 use crate::loops::driver::driven;
-use crate::loops::judge::{self, Asked};
 use crate::store::home::Home;
-use crate::store::{notices, sessions};
-use crate::sys::{clock, env};
-use crate::work_tree::fingerprint::Tree;
+use crate::store::sessions;
+use crate::sys::env;
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -49,54 +38,35 @@ const LARGEST_INPUT: usize = 16 << 20;
 /// A client that writes nothing for this long is not going to.
 const INPUT_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
-/// How the hook was called.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) gate_timeout: Option<String>,
-}
-
-impl Options {
-    /// Reads `hook claude [--deadline TIME] [--gate-timeout TIME]`. Anything else, help too, is for the other door.
-    pub(crate) fn from_arguments(arguments: &[OsString]) -> Option<Self> {
-        let words: Vec<&str> = arguments.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
-        let mut words = words.strip_prefix(&["hook", "claude"])?;
-        let mut options = Self::default();
-        while let [name, value, rest @ ..] = words {
-            match *name {
-                "--deadline" => options.deadline = Some(duration::parse(value).ok()?),
-                "--gate-timeout" => {
-                    duration::parse(value).ok()?;
-                    options.gate_timeout = Some((*value).to_owned());
-                }
-                _ => return None,
+/// Reads `hook claude [--deadline TIME] [--gate-timeout TIME]`. Anything else, help too, is for the other door.
+pub(crate) fn options(arguments: &[OsString]) -> Option<HookOptions> {
+    let words: Vec<&str> = arguments.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    let mut words = words.strip_prefix(&["hook", "claude"])?;
+    let mut options = HookOptions::default();
+    while let [name, value, rest @ ..] = words {
+        match *name {
+            "--deadline" => options.deadline = Some(duration::parse(value).ok()?),
+            "--gate-timeout" => {
+                duration::parse(value).ok()?;
+                options.gate_timeout = Some((*value).to_owned());
             }
-            words = rest;
+            _ => return None,
         }
-        words.is_empty().then_some(options)
+        words = rest;
     }
+    words.is_empty().then_some(options)
 }
 
-/// Why a stop goes through although it may have been somebody to hold. Told, never silent.
-#[derive(Debug)]
-struct LetThrough(String);
-
-impl<E: std::error::Error> From<E> for LetThrough {
-    fn from(error: E) -> Self {
-        Self(error.to_string())
-    }
-}
-
-pub(crate) fn claude(options: &Options) -> ExitCode {
+pub(crate) fn claude(options: &HookOptions) -> ExitCode {
     let begun = Instant::now();
-    let call = match read_input().map_err(LetThrough::from).and_then(|bytes| Ok(hook::parse(&bytes)?)) {
+    let call = match read_input().map_err(NotChecked::from).and_then(|bytes| Ok(hook::parse(&bytes)?)) {
         Ok(call) => call,
-        Err(LetThrough(why)) => return unreadable(&why),
+        Err(NotChecked(why)) => return unreadable(&why),
     };
     let deadline = begun + options.deadline.unwrap_or(DEFAULT_DEADLINE);
     let reply = match answer(&call, options, deadline) {
         Ok(reply) => reply,
-        Err(LetThrough(why)) => went_wrong(&call, &why),
+        Err(NotChecked(why)) => went_wrong(&call, &why),
     };
     let answer = hook::render(&reply, &call.event);
     // A client that does not listen any more has made up its mind.
@@ -150,37 +120,6 @@ fn complain(line: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How often the same words are told in a session.
-enum Often {
-    EveryTime,
-    OnceASession,
-}
-
-/// What could not be shown now is shown at the session's next event.
-fn tell_later(call: &HookCall, line: &str, often: Often) {
-    let (Some(session), Ok(home)) = (&call.session, Home::find()) else { return };
-    let _lost_with_a_full_disk = match often {
-        Often::OnceASession => notices::leave_once(&home, session, line),
-        Often::EveryTime => notices::leave(&home, session, &Notice { person: line.to_owned(), agent: None }),
-    };
-}
-
-/// Says that gates are being run before they are: whoever kills us cannot keep it quiet.
-struct WriteAhead<'a> {
-    home: &'a Home,
-    session: &'a SessionId,
-    agent: &'a str,
-    /// Where the verdict will be.
-    ledger: PathBuf,
-    written: bool,
-}
-
-impl Watch for WriteAhead<'_> {
-    fn tree(&mut self, _tree: &Arc<Tree>) {
-        self.written = notices::gates_begin(self.home, self.session, self.agent, &self.ledger).is_ok();
-    }
-}
-
 /// Reads all of stdin, but not for ever and not without end.
 fn read_input() -> io::Result<Vec<u8>> {
     let too_slow = || io::Error::new(io::ErrorKind::TimedOut, "the hook input did not end within 2 s");
@@ -210,7 +149,7 @@ fn read_input() -> io::Result<Vec<u8>> {
     }
 }
 
-fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+fn answer(call: &HookCall, options: &HookOptions, deadline: Instant) -> Result<HookReply, NotChecked> {
     if is_second_voice(call) {
         return Ok(HookReply::Silent);
     }
@@ -224,7 +163,7 @@ fn answer(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookR
     if driven::are_we_driven(&home) {
         return Ok(HookReply::Silent);
     }
-    let door = Door { call, session, home: &home, options, deadline };
+    let door = SessionEvent { call, session, home: &home, options, deadline };
     let reply = match &call.event {
         HookEvent::SubagentStop => {
             let reply = member::stops(call, options, deadline)?;
@@ -267,60 +206,5 @@ fn spoke_first(call: &HookCall) -> bool {
         }
         HookEvent::SessionEnd { .. } => sessions::take_the_word_from_settings(&home, session),
         _ => sessions::settings_have_the_word(&home, session),
-    }
-}
-
-/// One event of a session, and all that is needed to answer it. What it means is in the files beside this one.
-struct Door<'a> {
-    call: &'a HookCall,
-    session: &'a SessionId,
-    home: &'a Home,
-    options: &'a Options,
-    deadline: Instant,
-}
-
-impl Door<'_> {
-    /// The folder that the session works in.
-    fn folder(&self) -> Option<PathBuf> {
-        env::claude_project_dir().or_else(|| self.call.cwd.as_ref().map(PathBuf::from))
-    }
-
-    /// The answer with what the session has yet to be told.
-    fn with_what_waits(&self, reply: HookReply) -> HookReply {
-        let told = |notice: Option<String>, own: Option<String>| match (notice, own) {
-            (Some(notice), Some(own)) => Some(format!("{notice}\n{own}")),
-            (notice, own) => notice.or(own),
-        };
-        // What nobody hears now goes on waiting: an answer to the person does not reach the agent.
-        let to_agent = matches!(reply, HookReply::Silent | HookReply::Tell { .. });
-        if matches!(reply, HookReply::Deny { .. }) {
-            return reply;
-        }
-        match (reply, notices::deliver(self.home, self.session, self.call, to_agent)) {
-            (HookReply::Silent, waiting) => waiting,
-            (HookReply::Answer { person }, HookReply::Tell { person: Some(waiting), .. }) => {
-                HookReply::Answer { person: format!("{waiting}\n{person}") }
-            }
-            (HookReply::Tell { person, agent }, HookReply::Tell { person: p, agent: a }) => {
-                HookReply::Tell { person: told(p, person), agent: told(a, agent) }
-            }
-            (HookReply::Block { reason, detail, person }, HookReply::Tell { person: p, .. }) => {
-                HookReply::Block { reason, detail, person: told(p, person) }
-            }
-            (reply, _) => reply,
-        }
-    }
-}
-
-/// How the checks are looked at for a hook.
-fn asked(call: &HookCall, deadline: Instant) -> Asked<'_> {
-    Asked {
-        arrived: clock::now(),
-        deadline: Some(deadline),
-        last_message: &call.last_message,
-        jobs: judge::jobs(),
-        keep_going: false,
-        fresh: false,
-        signals: None,
     }
 }

@@ -1,7 +1,15 @@
 //! The life of a session loop: found, started, paused, carried on, cancelled. The doors ask here; what happens is
 //! decided in the core and written to the ledger under the repo's lock.
 
+mod agents;
+pub(crate) mod event;
+pub(crate) mod guard;
+mod lifecycle;
+pub(crate) mod member;
 pub(crate) mod start;
+pub(crate) mod stop;
+mod tools;
+mod user;
 
 use std::io;
 use std::path::PathBuf;

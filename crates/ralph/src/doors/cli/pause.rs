@@ -7,7 +7,7 @@ use ralph_core::ledger::transition::{Happening, happen};
 
 use super::Done;
 use super::context::Place;
-use crate::doors::hook::guard_id;
+use crate::loops::session::guard::guard_id;
 use crate::show::{language, terminal};
 use crate::store::ledger::Loop;
 use crate::store::sessions;

@@ -25,10 +25,10 @@ use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, start};
 use crate::checks::task_list;
-use crate::doors::hook;
 use crate::loops::ancestry;
 use crate::loops::judge::{Asked, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
+use crate::loops::session::stop;
 use crate::show::terminal::live::Live;
 use crate::show::{exit, terminal};
 use crate::store::effective_gates::InForce;
@@ -206,9 +206,9 @@ fn complete(session: &SessionId) -> Done {
         return Err(Failure::new(exit::NEEDS_PERSON, "the loop is paused; nothing was run")
             .hint("`ralph resume`, or `continue` in its session"));
     }
-    let in_force = hook::gates_of_loop(&place.home, &found, &place.settings)?;
+    let in_force = stop::gates_of_loop(&place.home, &found, &place.settings)?;
     must_have_gates(&found, &in_force)?;
-    let case = hook::case_of_loop(&found, &place.settings, &in_force, claims(&found));
+    let case = stop::case_of_loop(&found, &place.settings, &in_force, claims(&found));
     let mut live = Live::new(&in_force.config.gates, false);
     // Whose shell this is cannot be proven: the verdict is made at the session's own stop.
     let outcome = case.look(&asked(), &mut live);

@@ -8,8 +8,8 @@ use ralph_core::ledger::transition::Happening;
 use ralph_core::model::loop_error::ErrorKind;
 use ralph_core::say::role_briefing;
 
-use super::{Door, LetThrough};
 use crate::loops::session::SessionLoop;
+use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::store::effective_gates::Found;
 use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
@@ -17,8 +17,8 @@ use crate::store::trust::{Beginning, Trust};
 /// What the names of our own agents begin with.
 const ROLE: &str = "ralph-";
 
-impl Door<'_> {
-    pub(super) fn agent_starts(&self) -> Result<HookReply, LetThrough> {
+impl SessionEvent<'_> {
+    pub(crate) fn agent_starts(&self) -> Result<HookReply, NotChecked> {
         let Some((agent, name)) = self.other_agent() else { return Ok(HookReply::Silent) };
         let briefing = self.role_briefing(&name)?;
         let reply = self.note(&Happening::AgentCalled { agent, name })?;
@@ -29,7 +29,7 @@ impl Door<'_> {
     }
 
     /// What an agent hears that has one of our roles, or that is held here.
-    fn role_briefing(&self, name: &str) -> Result<Option<String>, LetThrough> {
+    fn role_briefing(&self, name: &str) -> Result<Option<String>, NotChecked> {
         let is_role = name.starts_with(ROLE);
         let trust = Trust::read(self.home)?;
         if !is_role && trust.names_nobody() && !Guard::default().holds_agent(name) {
@@ -53,7 +53,7 @@ impl Door<'_> {
     }
 
     /// A sub-agent whose stop goes through has finished its call.
-    pub(super) fn agent_stops(&self, reply: &HookReply) -> Result<(), LetThrough> {
+    pub(crate) fn agent_stops(&self, reply: &HookReply) -> Result<(), NotChecked> {
         let (Some((agent, name)), false) = (self.other_agent(), matches!(reply, HookReply::Block { .. }))
         else {
             return Ok(());
@@ -63,20 +63,20 @@ impl Door<'_> {
     }
 
     /// An error of the client or its model ended the turn. Nobody stopped, so nobody is let go.
-    pub(super) fn turn_fails(&self, error: &str) -> Result<HookReply, LetThrough> {
+    pub(crate) fn turn_fails(&self, error: &str) -> Result<HookReply, NotChecked> {
         let said = self.call.last_message.split_whitespace().collect::<Vec<_>>().join(" ");
         let said: String = said.chars().take(200).collect();
         let what = if said.is_empty() { error.to_owned() } else { format!("{error}: {said}") };
         self.note_error(what)
     }
 
-    pub(super) fn note_error(&self, what: String) -> Result<HookReply, LetThrough> {
+    pub(crate) fn note_error(&self, what: String) -> Result<HookReply, NotChecked> {
         self.note(&Happening::Error(TypedError { kind: ErrorKind::AgentExecution, what }))
     }
 
     /// Remembers what happened to the loop of this session, if it has one. A loop that pauses by it says so at the next
     /// event that can show it.
-    fn note(&self, happening: &Happening) -> Result<HookReply, LetThrough> {
+    fn note(&self, happening: &Happening) -> Result<HookReply, NotChecked> {
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let was_running = found.state.is_running();
         found.happen(self.home, happening)?;

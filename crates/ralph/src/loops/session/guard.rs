@@ -17,10 +17,10 @@ use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
 use ralph_core::say::telling;
 
-use super::stop::{judged_before, tell};
-use super::{Door, LetThrough};
 use crate::loops::ancestry;
 use crate::loops::judge::{self, Case, Outcome};
+use crate::loops::session::event::{NotChecked, SessionEvent};
+use crate::loops::session::stop::{judged_before, tell};
 use crate::show::language;
 use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::home::RepoHome;
@@ -61,9 +61,9 @@ const READS_ONLY: [&str; 20] = [
 const MOST_LOOKED_AT: usize = 20;
 
 /// A repo whose sessions are guarded.
-pub(super) struct Guarded {
-    pub(super) repo: Repo,
-    pub(super) repo_home: RepoHome,
+pub(crate) struct Guarded {
+    pub(crate) repo: Repo,
+    pub(crate) repo_home: RepoHome,
     trust: Trust,
 }
 
@@ -78,11 +78,11 @@ enum Guards {
 
 impl Guarded {
     /// What the ledger of this session's guard says.
-    fn state(&self, door: &Door<'_>) -> Result<State, LetThrough> {
+    fn state(&self, door: &SessionEvent<'_>) -> Result<State, NotChecked> {
         Ok(ledger::state(&self.repo_home.loop_dir(&guard_id(door.session)))?)
     }
 
-    fn by(&self, door: &Door<'_>, settings: &Settings, state: &State) -> Result<Guards, LetThrough> {
+    fn by(&self, door: &SessionEvent<'_>, settings: &Settings, state: &State) -> Result<Guards, NotChecked> {
         let beginning = match &state.watch {
             _ if state.is_running() => Beginning::of_loop(Some(state)),
             Some(watch) => Beginning::Session(&watch.accepted),
@@ -99,7 +99,11 @@ impl Guarded {
     }
 
     /// What is known to fail on the tree that the first prompt of a session finds: what is recorded later does not count.
-    fn known_failures(&self, door: &Door<'_>, tree: &TreeHash) -> Result<Vec<FailureMark>, LetThrough> {
+    fn known_failures(
+        &self,
+        door: &SessionEvent<'_>,
+        tree: &TreeHash,
+    ) -> Result<Vec<FailureMark>, NotChecked> {
         if self.state(door)?.watch.is_some() {
             return Ok(Vec::new());
         }
@@ -115,16 +119,16 @@ impl Guarded {
     }
 
     /// Whether there is a guard for this session now.
-    fn holds(&self, door: &Door<'_>) -> Result<bool, LetThrough> {
+    fn holds(&self, door: &SessionEvent<'_>) -> Result<bool, NotChecked> {
         let guards = self.by(door, &Settings::load_or_trouble(None), &self.state(door)?)?;
         Ok(matches!(guards, Guards::Definition(_)))
     }
 }
 
-impl Door<'_> {
+impl SessionEvent<'_> {
     /// The repo of this session, where some accepted definition guards sessions. One look at the file of what was
     /// accepted tells most of them that none does.
-    pub(super) fn guarded(&self) -> Result<Option<Guarded>, LetThrough> {
+    pub(crate) fn guarded(&self) -> Result<Option<Guarded>, NotChecked> {
         let text = Trust::read(self.home)?;
         if !text.may_guard_sessions() {
             return Ok(None);
@@ -143,13 +147,13 @@ impl Door<'_> {
         Ok(Some(Guarded { repo, repo_home, trust }))
     }
 
-    pub(super) fn is_guarded(&self) -> Result<bool, LetThrough> {
+    pub(crate) fn is_guarded(&self) -> Result<bool, NotChecked> {
         self.guarded()?.map_or(Ok(false), |guarded| guarded.holds(self))
     }
 
     /// The person asked for something: from here on it is told whether the agent writes. Words typed into a running turn
     /// carry that turn's number and change nothing.
-    pub(super) fn watch_from_here(&self) -> Result<(), LetThrough> {
+    pub(crate) fn watch_from_here(&self) -> Result<(), NotChecked> {
         let Some(guarded) = self.guarded()? else { return Ok(()) };
         let known = sessions::watched(self.home, self.session)?;
         if known.is_some_and(|known| self.call.prompt.as_ref().is_some_and(|turn| known.knows(turn))) {
@@ -184,7 +188,7 @@ impl Door<'_> {
     }
 
     /// The client told the session something, which made a turn with a number of its own and is no prompt.
-    pub(super) fn note_notification(&self) -> Result<(), LetThrough> {
+    pub(crate) fn note_notification(&self) -> Result<(), NotChecked> {
         let (Some(turn), Some(mut watched)) =
             (&self.call.prompt, sessions::watched(self.home, self.session)?)
         else {
@@ -199,7 +203,7 @@ impl Door<'_> {
 
     /// What is known of this session, in the turn that this event is part of. A turn that nothing announced is that of a
     /// prompt which the person typed into the one before. Sub-agents go on in the turn that started them.
-    fn watched_in_this_turn(&self) -> Result<Option<Watched>, LetThrough> {
+    fn watched_in_this_turn(&self) -> Result<Option<Watched>, NotChecked> {
         let Some(mut watched) = sessions::watched(self.home, self.session)? else { return Ok(None) };
         if let (Some(turn), None) = (&self.call.prompt, &self.call.agent)
             && !watched.knows(turn)
@@ -212,7 +216,7 @@ impl Door<'_> {
     }
 
     /// A tool ran that may have written.
-    pub(super) fn note_writing(&self, tool: &str) -> Result<(), LetThrough> {
+    pub(crate) fn note_writing(&self, tool: &str) -> Result<(), NotChecked> {
         // Who plans does not write; what was written before that counts.
         if READS_ONLY.contains(&tool) || self.call.is_planning {
             return Ok(());
@@ -228,10 +232,10 @@ impl Door<'_> {
         }
     }
 
-    pub(super) fn guarded_session_stops(
+    pub(crate) fn guarded_session_stops(
         &self,
         background: &[BackgroundWork],
-    ) -> Result<HookReply, LetThrough> {
+    ) -> Result<HookReply, NotChecked> {
         let watched = self.watched_in_this_turn()?;
         let Some(guarded) = self.guarded()? else { return self.tell_of_lost_guard() };
         let state = guarded.state(self)?;
@@ -261,7 +265,7 @@ impl Door<'_> {
 
     /// The repo asks for its sessions to be guarded, and nothing that was accepted is known: it never was, or what ralph
     /// remembers is gone.
-    fn tell_of_lost_guard(&self) -> Result<HookReply, LetThrough> {
+    fn tell_of_lost_guard(&self) -> Result<HookReply, NotChecked> {
         let Some(folder) = self.folder() else { return Ok(HookReply::Silent) };
         let asks = |file: &ConfigFile| {
             file.text.windows(7).any(|window| window == b"session")
@@ -294,13 +298,13 @@ impl Door<'_> {
     }
 
     /// Tells the user something that is said once in a session.
-    pub(super) fn tell_once(&self, line: String) -> Result<HookReply, LetThrough> {
+    pub(crate) fn tell_once(&self, line: String) -> Result<HookReply, NotChecked> {
         let first = notices::say_once(self.home, self.session, &line)?;
         Ok(if first { tell(line) } else { HookReply::Silent })
     }
 
     /// Frees or holds again a guarded session; whether that made a difference is told.
-    pub(super) fn guard_happens(&self, happening: &Happening) -> Result<bool, LetThrough> {
+    pub(crate) fn guard_happens(&self, happening: &Happening) -> Result<bool, NotChecked> {
         let Some(guarded) = self.guarded()? else { return Ok(false) };
         if !guarded.holds(self)? {
             return Ok(false);
@@ -329,7 +333,7 @@ enum Left {
 }
 
 struct GuardedStop<'a> {
-    door: &'a Door<'a>,
+    door: &'a SessionEvent<'a>,
     guarded: Guarded,
     /// The ledger's word, which counts.
     state: State,
@@ -338,7 +342,7 @@ struct GuardedStop<'a> {
 }
 
 impl GuardedStop<'_> {
-    fn answer(mut self) -> Result<HookReply, LetThrough> {
+    fn answer(mut self) -> Result<HookReply, NotChecked> {
         let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
         let left = self.what_it_left();
         match left {
@@ -399,7 +403,7 @@ impl GuardedStop<'_> {
     }
 
     /// No tool that can write ran since the prompt. A session that was blocked before that is not verified by it.
-    fn was_not_checked(&self) -> Result<HookReply, LetThrough> {
+    fn was_not_checked(&self) -> Result<HookReply, NotChecked> {
         let same_turn = self.door.call.prompt.is_some() && self.state.prompt == self.door.call.prompt;
         if let (Status::Ended { verdict }, true) = (self.state.status, same_turn) {
             return Ok(tell(judged_before(verdict)));
@@ -416,7 +420,7 @@ impl GuardedStop<'_> {
     }
 
     /// The user paused it, or somebody in their name: said at every stop that is not checked for it.
-    fn rests(&self) -> Result<HookReply, LetThrough> {
+    fn rests(&self) -> Result<HookReply, NotChecked> {
         let state = self.guarded.state(self.door)?;
         let by_user = matches!(state.paused, Some(PauseCause::Word | PauseCause::Command));
         let Some(since) = state.paused_at.filter(|_| by_user) else { return Ok(HookReply::Silent) };
@@ -426,7 +430,7 @@ impl GuardedStop<'_> {
     }
 
     /// It was guarded when the person asked, and nobody looked at what came of it.
-    fn was_taken_back(&self) -> Result<HookReply, LetThrough> {
+    fn was_taken_back(&self) -> Result<HookReply, NotChecked> {
         sessions::unwatch(self.door.home, self.door.session)?;
         self.door.tell_once(format!(
             "ralph: the session was not held: trust in the gates of {} was taken back meanwhile. UNVERIFIED.",
@@ -448,7 +452,7 @@ impl GuardedStop<'_> {
         known.filter(|red| red.tree == watch.found).flat_map(|red| red.failures.clone()).collect()
     }
 
-    fn reply(&mut self, outcome: &Outcome) -> Result<HookReply, LetThrough> {
+    fn reply(&mut self, outcome: &Outcome) -> Result<HookReply, NotChecked> {
         match &outcome.decision {
             Decision::Hold { attempt, reason } => {
                 let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
@@ -469,12 +473,12 @@ impl GuardedStop<'_> {
         }
     }
 
-    fn is_first_time(&self, line: &str) -> Result<bool, LetThrough> {
+    fn is_first_time(&self, line: &str) -> Result<bool, NotChecked> {
         Ok(notices::say_once(self.door.home, self.door.session, line)?)
     }
 
     /// What was judged now is what the next stop starts from.
-    fn start_over(&mut self, outcome: &Outcome) -> Result<(), LetThrough> {
+    fn start_over(&mut self, outcome: &Outcome) -> Result<(), NotChecked> {
         if let Some(ralph_core::ledger::facts::Evidence::Gates(seen)) = &outcome.facts.evidence {
             self.watched.tree = seen.tree.to_string();
         }

@@ -2,17 +2,17 @@
 
 use ralph_core::clients::hook::HookReply;
 
-use super::{Door, LetThrough};
 use crate::clients::language_servers;
 use crate::loops::session::SessionLoop;
+use crate::loops::session::event::{NotChecked, SessionEvent};
 
 /// The tool that calls another agent, by its name now and before.
 fn calls_an_agent(tool: &str) -> bool {
     matches!(tool, "Agent" | "Task")
 }
 
-impl Door<'_> {
-    pub(super) fn tool_is_wanted(&self, tool: &str, file: Option<&str>) -> Result<HookReply, LetThrough> {
+impl SessionEvent<'_> {
+    pub(crate) fn tool_is_wanted(&self, tool: &str, file: Option<&str>) -> Result<HookReply, NotChecked> {
         if tool == "LSP" {
             let missing = file.and_then(language_servers::missing_for);
             return Ok(missing.map_or(HookReply::Silent, |reason| HookReply::Deny { reason }));
@@ -35,13 +35,13 @@ impl Door<'_> {
         }
     }
 
-    pub(super) fn tool_was_used(&self, tool: &str) -> Result<HookReply, LetThrough> {
+    pub(crate) fn tool_was_used(&self, tool: &str) -> Result<HookReply, NotChecked> {
         self.note_writing(tool)?;
         Ok(HookReply::Silent)
     }
 
     /// A tool that failed may have written before it did. An agent that could not be called is an error of the loop.
-    pub(super) fn tool_failed(&self, tool: &str, error: &str) -> Result<HookReply, LetThrough> {
+    pub(crate) fn tool_failed(&self, tool: &str, error: &str) -> Result<HookReply, NotChecked> {
         self.note_writing(tool)?;
         if !calls_an_agent(tool) {
             return Ok(HookReply::Silent);

@@ -5,10 +5,10 @@ use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
 
-use super::person::on_lines_of_its_own;
-use super::stop::tasks_of;
-use super::{Door, LetThrough};
 use crate::loops::ancestry;
+use crate::loops::session::event::{NotChecked, SessionEvent};
+use crate::loops::session::stop::tasks_of;
+use crate::loops::session::user::on_lines_of_its_own;
 use crate::loops::session::{self, SessionLoop};
 use crate::show::language;
 use crate::store::repo::Repo;
@@ -17,8 +17,8 @@ use crate::store::trust::{Beginning, Trust};
 use crate::sys::clock;
 use crate::work_tree::git::head::Head;
 
-impl Door<'_> {
-    pub(super) fn session_starts(&self, source: &str) -> Result<HookReply, LetThrough> {
+impl SessionEvent<'_> {
+    pub(crate) fn session_starts(&self, source: &str) -> Result<HookReply, NotChecked> {
         if let Some(mut found) = SessionLoop::of(self.home, self.session)? {
             found.happen(self.home, &Happening::CarriedOn(session::carrier(self.session)))?;
             return self.is_back(&found);
@@ -46,7 +46,7 @@ impl Door<'_> {
     }
 
     /// The agent gets the task back: a compaction may have taken it away.
-    fn is_back(&self, found: &SessionLoop) -> Result<HookReply, LetThrough> {
+    fn is_back(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
         match found.state.status {
             Status::Running => self.goes_on(found),
             Status::Paused => Ok(HookReply::Tell { person: Some(self.paused_banner(found)), agent: None }),
@@ -54,7 +54,7 @@ impl Door<'_> {
         }
     }
 
-    pub(super) fn session_ends(&self, reason: &str) -> Result<HookReply, LetThrough> {
+    pub(crate) fn session_ends(&self, reason: &str) -> Result<HookReply, NotChecked> {
         sessions::unwatch(self.home, self.session)?;
         sessions::forget_commit(self.home, self.session)?;
         sessions::forget_beginning(self.home, self.session)?;
@@ -69,7 +69,7 @@ impl Door<'_> {
     }
 
     /// What is accepted later verifies nothing in this session.
-    fn remember_beginning(&self, repo: &Repo) -> Result<(), LetThrough> {
+    fn remember_beginning(&self, repo: &Repo) -> Result<(), NotChecked> {
         let trust = Trust::load(self.home)?;
         let counting = trust.that_counts(repo, Some(self.session), Beginning::Unknown).counting;
         if counting.is_empty() && repo.config().is_ok_and(|config| config.is_none()) {
@@ -81,7 +81,7 @@ impl Door<'_> {
     }
 
     /// The repo of this session, where anything is remembered of it.
-    pub(super) fn known_repo(&self) -> Result<Option<Repo>, LetThrough> {
+    pub(crate) fn known_repo(&self) -> Result<Option<Repo>, NotChecked> {
         let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
         let trust = Trust::load(self.home)?;
         Ok(match trust.repo_of(&folder)? {

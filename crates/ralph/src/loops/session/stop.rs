@@ -23,12 +23,12 @@ use ralph_core::model::verdict::Verdict;
 use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
 
-use super::person::on_lines_of_its_own;
-use super::{Door, LetThrough, WriteAhead};
 use crate::checks::{openspec, task_list};
 use crate::clients::claude::settings::DEFAULT_BLOCK_CAP;
 use crate::loops::judge::{Case, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
+use crate::loops::session::event::{NotChecked, SessionEvent, WriteAhead};
+use crate::loops::session::user::on_lines_of_its_own;
 use crate::show::language;
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::{self, OnDisk};
@@ -40,8 +40,8 @@ use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 use crate::sys::{env, files};
 
-impl Door<'_> {
-    pub(super) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, LetThrough> {
+impl SessionEvent<'_> {
+    pub(crate) fn session_stops(&self, background: &[BackgroundWork]) -> Result<HookReply, NotChecked> {
         match self.loop_of_session()? {
             Some(found) if found.state.is_running() => {
                 let background: Vec<_> =
@@ -61,7 +61,7 @@ impl Door<'_> {
 
     /// A turn has one stop that is allowed. A second one after the loop ended means that the first was not the client's, or
     /// that another hook blocked it.
-    fn second_stop_of_a_turn(&self) -> Result<Option<String>, LetThrough> {
+    fn second_stop_of_a_turn(&self) -> Result<Option<String>, NotChecked> {
         let Some(ended) = sessions::ended_at_stop(self.home, self.session)? else { return Ok(None) };
         if ended.turn.is_some() && ended.turn == self.call.prompt {
             return Ok(Some(judged_before(ended.verdict)));
@@ -71,7 +71,7 @@ impl Door<'_> {
     }
 
     /// What the user reads at a stop that a loop does not block any more, though no stop of this session ended it.
-    fn freed(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
+    fn freed(&self, found: &SessionLoop) -> Result<Option<String>, NotChecked> {
         if found.is_open() {
             return Ok(Some(language::telling(&found.state, None).is_here()));
         }
@@ -90,7 +90,7 @@ impl Door<'_> {
     }
 
     /// The loop that this session carries; one that the official plugin started is taken up.
-    fn loop_of_session(&self) -> Result<Option<SessionLoop>, LetThrough> {
+    fn loop_of_session(&self) -> Result<Option<SessionLoop>, NotChecked> {
         let bound = SessionLoop::of_stopping_settled(self.home, self.session)?;
         if bound.as_ref().is_some_and(SessionLoop::is_open) {
             return Ok(bound);
@@ -106,7 +106,7 @@ impl Door<'_> {
         }
         if let Some(binding) = sessions::binding(self.home, self.session)? {
             let id = binding.id;
-            return Err(LetThrough(format!(
+            return Err(NotChecked(format!(
                 "the loop `{id}` of this session cannot be read or is another's"
             )));
         }
@@ -118,13 +118,13 @@ impl Door<'_> {
         match self.adopt()? {
             None if self.file_names_this_session()? => {
                 let what = "names a loop of this session, of which no record is left";
-                Err(LetThrough(format!("{} {what}", loop_file::PATH)))
+                Err(NotChecked(format!("{} {what}", loop_file::PATH)))
             }
             adopted => Ok(adopted),
         }
     }
 
-    fn file_names_this_session(&self) -> Result<bool, LetThrough> {
+    fn file_names_this_session(&self) -> Result<bool, NotChecked> {
         let Some(folder) = self.folder() else { return Ok(false) };
         let text = files::read_foreign(&folder.join(loop_file::PATH))?.unwrap_or_default();
         let file = LoopFile::parse(&String::from_utf8_lossy(&text));
@@ -134,7 +134,7 @@ impl Door<'_> {
     }
 
     /// Takes up a loop that the official plugin started in this very session.
-    fn adopt(&self) -> Result<Option<SessionLoop>, LetThrough> {
+    fn adopt(&self) -> Result<Option<SessionLoop>, NotChecked> {
         self.with_start(|start| {
             let file = OnDisk::new(&self.home.repo(&start.repo.id()), &start.repo.root).foreign();
             let ours = |file: &LoopFile| file.session_id.as_deref() == Some(self.session.as_str());
@@ -143,7 +143,7 @@ impl Door<'_> {
     }
 
     /// What bounds the holds of a session, whoever holds it.
-    pub(super) fn session_stop(&self, background: &[BackgroundWork]) -> SessionStop {
+    pub(crate) fn session_stop(&self, background: &[BackgroundWork]) -> SessionStop {
         SessionStop {
             tool_call: transcript::last_tool_call(&self.transcript()),
             background: background.to_vec(),
@@ -163,13 +163,13 @@ const LONGEST_TAIL: u64 = 256 << 10;
 
 /// A stop of a session that carries a loop.
 struct LoopStop<'a> {
-    door: &'a Door<'a>,
+    door: &'a SessionEvent<'a>,
     found: SessionLoop,
     background: &'a [BackgroundWork],
 }
 
 impl LoopStop<'_> {
-    fn answer(mut self) -> Result<HookReply, LetThrough> {
+    fn answer(mut self) -> Result<HookReply, NotChecked> {
         let Some(goal) = self.found.state.goal.clone() else { return Ok(HookReply::Silent) };
         let stop = self.session_stop(&goal);
         if let Some(cancelled) = self.cancelled_by_deletion(&stop)? {
@@ -214,7 +214,7 @@ impl LoopStop<'_> {
 
     /// Deleting the loop's file cancels it. Where the message holds the promise it was the official plugin that took the
     /// file away: a claim, and no wish of the person's.
-    fn cancelled_by_deletion(&mut self, stop: &SessionStop) -> Result<Option<HookReply>, LetThrough> {
+    fn cancelled_by_deletion(&mut self, stop: &SessionStop) -> Result<Option<HookReply>, NotChecked> {
         if stop.promise == Some(PromiseSeen::Given) || self.look_at_file() != loop_file::Seen::Deleted {
             return Ok(None);
         }
@@ -232,7 +232,7 @@ impl LoopStop<'_> {
         OnDisk::new(&self.found.repo_home, &self.found.repo.root).look(&self.found.id)
     }
 
-    fn note_edited_file(&self) -> Result<(), LetThrough> {
+    fn note_edited_file(&self) -> Result<(), NotChecked> {
         if let loop_file::Seen::Edited(found) = self.look_at_file() {
             self.found.note_edited_file(found)?;
         }
@@ -245,11 +245,11 @@ impl LoopStop<'_> {
         settings: &Settings,
         in_force: &InForce,
         stop: SessionStop,
-    ) -> Result<Option<Outcome>, LetThrough> {
+    ) -> Result<Option<Outcome>, NotChecked> {
         self.door.judge_session(&case_of_loop(&self.found, settings, in_force, stop))
     }
 
-    fn reply(&self, goal: &Goal, stop: &SessionStop, outcome: &Outcome) -> Result<HookReply, LetThrough> {
+    fn reply(&self, goal: &Goal, stop: &SessionStop, outcome: &Outcome) -> Result<HookReply, NotChecked> {
         let telling = stop.telling(&self.found.state, self.lang());
         match &outcome.decision {
             Decision::Hold { attempt, reason } => {
@@ -318,9 +318,9 @@ fn archive(repo: &Repo, goal: &Goal) -> Option<String> {
     })
 }
 
-impl Door<'_> {
+impl SessionEvent<'_> {
     /// Judges a session; none where a person freed it meanwhile, or nobody listens any more.
-    pub(super) fn judge_session(&self, case: &Case<'_>) -> Result<Option<Outcome>, LetThrough> {
+    pub(crate) fn judge_session(&self, case: &Case<'_>) -> Result<Option<Outcome>, NotChecked> {
         let mut ahead = WriteAhead {
             home: self.home,
             session: self.session,
@@ -328,7 +328,7 @@ impl Door<'_> {
             ledger: case.home.loop_dir(&case.loop_id),
             written: false,
         };
-        let judged = case.judge(&super::asked(self.call, self.deadline), &mut ahead);
+        let judged = case.judge(&crate::loops::session::event::asked(self.call, self.deadline), &mut ahead);
         if ahead.written {
             notices::gates_end(self.home, self.session)?;
         }
@@ -361,14 +361,14 @@ fn beside(line: Option<String>, reply: HookReply) -> HookReply {
 }
 
 /// What is said where a stop of this turn was allowed before.
-pub(super) fn judged_before(verdict: Verdict) -> String {
+pub(crate) fn judged_before(verdict: Verdict) -> String {
     format!(
         "ralph: a stop of this turn was judged before ({verdict}), so this one was not checked. If you did not see that, it was \
          not your client that asked: UNVERIFIED."
     )
 }
 
-pub(super) fn tell(person: String) -> HookReply {
+pub(crate) fn tell(person: String) -> HookReply {
     HookReply::Tell { person: Some(person), agent: None }
 }
 
@@ -379,7 +379,7 @@ fn preset_of(found: &SessionLoop) -> &'static Preset {
 }
 
 /// The task list of a loop, where it has one.
-pub(super) fn tasks_of(found: &SessionLoop) -> Option<TasksSeen> {
+pub(crate) fn tasks_of(found: &SessionLoop) -> Option<TasksSeen> {
     let list = found.state.goal.as_ref()?.list.as_ref()?;
     Some(task_list::look(&found.repo.root, list))
 }

@@ -8,19 +8,19 @@ use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
 use ralph_core::say::feedback::session::briefing;
 
-use super::stop::tasks_of;
-use super::{Door, LetThrough};
 use crate::loops::ancestry;
 use crate::loops::session::SessionLoop;
+use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::start::{self, Begun, Refused, Start};
+use crate::loops::session::stop::tasks_of;
 use crate::show::language;
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 
-impl Door<'_> {
-    pub(super) fn person_says(&self, prompt: &str) -> Result<HookReply, LetThrough> {
+impl SessionEvent<'_> {
+    pub(crate) fn person_says(&self, prompt: &str) -> Result<HookReply, NotChecked> {
         if control_word::is_machine_made(prompt) {
             self.note_notification()?;
             return Ok(HookReply::Silent);
@@ -38,7 +38,7 @@ impl Door<'_> {
     }
 
     /// A command of ours; another plugin's of the same name is none.
-    pub(super) fn person_commands(&self, command: &str, arguments: &str) -> Result<HookReply, LetThrough> {
+    pub(crate) fn person_commands(&self, command: &str, arguments: &str) -> Result<HookReply, NotChecked> {
         match command.strip_prefix("ralph:").unwrap_or(command) {
             "ralph-loop" => self.start(arguments),
             "cancel-ralph" => self.cancel(),
@@ -48,7 +48,7 @@ impl Door<'_> {
     }
 
     /// None where there is nothing to pause: then it was an ordinary word.
-    fn pause(&self) -> Result<Option<HookReply>, LetThrough> {
+    fn pause(&self) -> Result<Option<HookReply>, NotChecked> {
         let happening = Happening::Pause(PauseCause::Word);
         let paused = match SessionLoop::of(self.home, self.session)? {
             Some(mut found) if found.state.is_running() => {
@@ -65,10 +65,10 @@ impl Door<'_> {
     }
 
     /// None where there is nothing to go on with. The agent hears where things stand, and goes on.
-    fn resume(&self) -> Result<Option<HookReply>, LetThrough> {
+    fn resume(&self) -> Result<Option<HookReply>, NotChecked> {
         let holds_again = self.guard_happens(&Happening::Resume { by: None })?;
         let found = self.with_start(|start| Ok(start.carry_on()))?;
-        match found.map_err(|Refused { what, hint }| LetThrough(format!("{what} ({hint})")))? {
+        match found.map_err(|Refused { what, hint }| NotChecked(format!("{what} ({hint})")))? {
             Some((found, true)) => self.goes_on(&found).map(Some),
             Some((_, false)) | None => Ok(holds_again.then(|| HookReply::Tell {
                 person: Some(language::of_person().words().guard_holds_again.to_owned()),
@@ -77,7 +77,7 @@ impl Door<'_> {
         }
     }
 
-    fn start(&self, arguments: &str) -> Result<HookReply, LetThrough> {
+    fn start(&self, arguments: &str) -> Result<HookReply, NotChecked> {
         let begun = self.with_start(|start| {
             // Nothing but the command: what was left goes on.
             if arguments.trim().is_empty()
@@ -100,7 +100,7 @@ impl Door<'_> {
         }
     }
 
-    fn cancel(&self) -> Result<HookReply, LetThrough> {
+    fn cancel(&self) -> Result<HookReply, NotChecked> {
         let person = match SessionLoop::of(self.home, self.session)? {
             Some(mut found) => {
                 let tasks = tasks_of(&found);
@@ -113,7 +113,7 @@ impl Door<'_> {
         Ok(HookReply::Answer { person })
     }
 
-    fn status(&self) -> Result<HookReply, LetThrough> {
+    fn status(&self) -> Result<HookReply, NotChecked> {
         let person = match SessionLoop::of(self.home, self.session)? {
             Some(found) => language::status(&found.state, tasks_of(&found).as_ref()),
             None => language::of_person().words().no_active_loop.to_owned(),
@@ -121,7 +121,7 @@ impl Door<'_> {
         Ok(HookReply::Answer { person })
     }
 
-    fn has_started(&self, found: &SessionLoop) -> Result<HookReply, LetThrough> {
+    fn has_started(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
         let (tasks, gates) = (tasks_of(found), self.gates_of(found)?);
         let person = language::telling(&found.state, tasks.as_ref()).started(&gates);
         let unaccepted = gates.is_empty() && found.repo.config()?.is_some();
@@ -137,24 +137,24 @@ impl Door<'_> {
         Ok(HookReply::Tell { person: Some(on_lines_of_its_own(&person)), agent })
     }
 
-    pub(super) fn goes_on(&self, found: &SessionLoop) -> Result<HookReply, LetThrough> {
+    pub(crate) fn goes_on(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
         let tasks = tasks_of(found);
         let person = language::telling(&found.state, tasks.as_ref()).resumed();
         Ok(HookReply::Tell { person: Some(on_lines_of_its_own(&person)), agent: self.briefing(found)? })
     }
 
     /// The task, where it stands and what is next, for an agent that may not have it any more.
-    pub(super) fn briefing(&self, found: &SessionLoop) -> Result<Option<String>, LetThrough> {
+    pub(crate) fn briefing(&self, found: &SessionLoop) -> Result<Option<String>, NotChecked> {
         let has_gates = !self.gates_of(found)?.is_empty();
         let goal = found.state.goal.as_ref();
         Ok(goal.map(|goal| briefing(goal, &found.state, tasks_of(found).as_ref(), has_gates)))
     }
 
-    pub(super) fn paused_banner(&self, found: &SessionLoop) -> String {
+    pub(crate) fn paused_banner(&self, found: &SessionLoop) -> String {
         on_lines_of_its_own(&language::telling(&found.state, tasks_of(found).as_ref()).paused())
     }
 
-    fn gates_of(&self, found: &SessionLoop) -> Result<Vec<ralph_core::model::id::GateName>, LetThrough> {
+    fn gates_of(&self, found: &SessionLoop) -> Result<Vec<ralph_core::model::id::GateName>, NotChecked> {
         let settings = Settings::load_or_trouble(None);
         let in_force = self.accepted_gates(&Trust::load(self.home)?, &found.repo, &settings)?;
         let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();
@@ -162,24 +162,24 @@ impl Door<'_> {
     }
 
     /// The gates that hold for this session in a repo, as far as somebody accepted them whose word counts.
-    pub(super) fn accepted_gates(
+    pub(crate) fn accepted_gates(
         &self,
         trust: &Trust,
         repo: &Repo,
         settings: &Settings,
-    ) -> Result<Option<InForce>, LetThrough> {
+    ) -> Result<Option<InForce>, NotChecked> {
         let whose = (Some(self.session), Beginning::Unknown);
         let found = Found::look_for(self.home, trust, repo, whose, &settings.defaults())?;
         Ok(start::accepted_gates(found))
     }
 
     /// Everything that starting needs, from this session's folder.
-    pub(super) fn with_start<T>(
+    pub(crate) fn with_start<T>(
         &self,
-        act: impl FnOnce(&Start<'_>) -> Result<T, LetThrough>,
-    ) -> Result<T, LetThrough> {
+        act: impl FnOnce(&Start<'_>) -> Result<T, NotChecked>,
+    ) -> Result<T, NotChecked> {
         let trust = Trust::load(self.home)?;
-        let folder = self.folder().ok_or_else(|| LetThrough("the hook input names no folder".into()))?;
+        let folder = self.folder().ok_or_else(|| NotChecked("the hook input names no folder".into()))?;
         let repo = match trust.repo_of(&folder)? {
             Some(repo) => repo,
             None => Repo::new(&folder)?,
@@ -198,6 +198,6 @@ impl Door<'_> {
 }
 
 /// A client puts its own words before the first line; a box would lose its corner.
-pub(super) fn on_lines_of_its_own(text: &str) -> String {
+pub(crate) fn on_lines_of_its_own(text: &str) -> String {
     if text.contains('\n') { format!("\n{text}") } else { text.to_owned() }
 }

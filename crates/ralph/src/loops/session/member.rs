@@ -19,9 +19,9 @@ use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::say::feedback;
 
-use super::{LetThrough, Often, Options, WriteAhead, tell_later};
 use crate::clients::claude::team_tasks;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, Unwatched};
+use crate::loops::session::event::{HookOptions, NotChecked, Often, WriteAhead, tell_later};
 use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::{Repo, Task};
@@ -31,7 +31,11 @@ use crate::store::{ledger, notices, sessions};
 use crate::sys::{clock, env};
 use crate::work_tree::fingerprint::TreeMemory;
 
-pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+pub(crate) fn stops(
+    call: &HookCall,
+    options: &HookOptions,
+    deadline: Instant,
+) -> Result<HookReply, NotChecked> {
     let Some(who) = Who::of(call) else { return Ok(HookReply::Silent) };
     let home = Home::find()?;
     let trust = Trust::read(&home)?;
@@ -40,7 +44,7 @@ pub(super) fn stops(call: &HookCall, options: &Options, deadline: Instant) -> Re
     }
     let trust = trust.parse()?;
     let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
-        return Err(LetThrough("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
+        return Err(NotChecked("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
     };
     let Some(repo) = trust.repo_of(&start)? else { return Ok(HookReply::Silent) };
     let stop = MemberStop { call, who, home: &home, repo: &repo, trust: &trust };
@@ -144,7 +148,7 @@ impl MemberStop<'_> {
         }
     }
 
-    fn answer(&self, options: &Options, deadline: Instant) -> Result<HookReply, LetThrough> {
+    fn answer(&self, options: &HookOptions, deadline: Instant) -> Result<HookReply, NotChecked> {
         let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
         let held = self.held_already()?;
         let accepted = self.accepted(held.as_ref())?;
@@ -214,7 +218,7 @@ impl MemberStop<'_> {
         settings: &Settings,
         held: &State,
         deadline: Instant,
-    ) -> Result<HookReply, LetThrough> {
+    ) -> Result<HookReply, NotChecked> {
         let (Some(session), Some(layout), Some(sha256)) = (&self.call.session, held.layout, &held.definition)
         else {
             return Ok(HookReply::Silent);
@@ -233,7 +237,7 @@ impl MemberStop<'_> {
         in_force: &InForce,
         held: Option<&State>,
         deadline: Instant,
-    ) -> Result<HookReply, LetThrough> {
+    ) -> Result<HookReply, NotChecked> {
         if !in_force.config.enabled || !self.who.is_held_by(&in_force.config.guard) {
             return Ok(HookReply::Silent);
         }
@@ -245,7 +249,7 @@ impl MemberStop<'_> {
             (Task::NoneSet, None) => return Ok(HookReply::Silent),
         };
         let Some(session) = &self.call.session else {
-            return Err(LetThrough(format!("the hook input of `{}` names no session", self.who.name())));
+            return Err(NotChecked(format!("the hook input of `{}` names no session", self.who.name())));
         };
         let home = self.repo_home();
         if self.was_let_go_just_now(session)? {
@@ -269,7 +273,7 @@ impl MemberStop<'_> {
     }
 
     fn asked(&self, deadline: Instant) -> Asked<'_> {
-        super::asked(self.call, deadline)
+        crate::loops::session::event::asked(self.call, deadline)
     }
 
     fn case<'b>(
@@ -327,7 +331,7 @@ impl MemberStop<'_> {
         LoopId::new(format!("{name}-{}", digest.short()))
     }
 
-    fn reply(&self, judged: Result<Outcome, EngineError>) -> Result<HookReply, LetThrough> {
+    fn reply(&self, judged: Result<Outcome, EngineError>) -> Result<HookReply, NotChecked> {
         let outcome = match judged {
             // The client's time-out, or the person pressed Esc: nobody listens any more, and the stop went through.
             Err(EngineError::Interrupted(signal)) => {
