@@ -3,7 +3,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each fuzz target uses one of them")]
 
+use ralph_core::model::finding::Finding;
 use ralph_core::model::money::Micros;
+use ralph_core::model::preset::Check;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,7 +24,7 @@ use ralph_core::config::user::UserFile;
 use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
 use ralph_core::ledger::decide::decide;
 use ralph_core::ledger::event::{Event, Subject};
-use ralph_core::ledger::facts::{Checks, Evidence, ExportFile, ExportSeen, Facts, Standing};
+use ralph_core::ledger::facts::{ExportFile, ExportSeen, Facts, Standing};
 use ralph_core::ledger::line::{self as ledger_line, Head};
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
@@ -170,7 +172,7 @@ pub fn ledger(bytes: &[u8]) {
     let (text, next) = ledger_line::write(
         &head,
         Timestamp::UNIX_EPOCH,
-        &Event::Waited { what: "next".into(), entries: Vec::new() },
+        &Event::Waited { what: "next".into(), entries: Vec::new(), until: None },
     );
     let read = ledger_line::read(&head, &text).expect("our own line");
     assert_eq!((read.seq, read.hash), (next.seq, next.hash));
@@ -265,7 +267,7 @@ pub fn state_file(bytes: &[u8]) {
         for event in &first.events {
             state.apply(facts.now, event);
         }
-        let step = decide(&state, &Facts { evidence: Some(missing_marker()), ..facts.clone() });
+        let step = decide(&state, &Facts { findings: Some(missing_marker()), ..facts.clone() });
         let _told = feedback::headline(&facts, &step.decision);
     }
 }
@@ -310,8 +312,8 @@ pub fn stream(bytes: &[u8]) {
     }
 }
 
-fn missing_marker() -> Evidence {
-    Evidence::Markers { missing: vec!["A_FINISH".into()] }
+fn missing_marker() -> Vec<Finding> {
+    vec![Finding::Markers { missing: vec!["A_FINISH".into()] }]
 }
 
 fn facts(export: ExportSeen) -> Facts {
@@ -337,10 +339,10 @@ fn facts(export: ExportSeen) -> Facts {
         limits,
         definition: Digest::of(""),
         standing: Standing::Accepted,
-        checks: Checks::Markers,
+        checks: vec![Check::MarkersWithoutGates],
         export,
         head: None,
         session_stop: None,
-        evidence: None,
+        findings: None,
     }
 }

@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod drive_options;
 pub mod duration;
+pub mod finding;
 pub mod foreign_text;
 pub mod gate;
 pub mod goal;

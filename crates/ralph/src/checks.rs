@@ -2,5 +2,7 @@
 
 pub(crate) mod gates;
 pub(crate) mod hygiene;
+pub(crate) mod markers;
 pub(crate) mod openspec;
-pub(crate) mod task_list;
+pub(crate) mod promise;
+pub(crate) mod tasks;

@@ -3,14 +3,15 @@
 //! The order is the law: the checks are looked at before any limit, so a pass on the last attempt is a pass; whatever
 //! is wrong on our own side is *cannot tell*, which holds a bounded number of times and never verifies.
 
-use jiff::Timestamp;
+use std::cmp::Ordering;
+
+use jiff::{SignedDuration, Timestamp};
 
 use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
-use crate::ledger::facts::{
-    Checks, Evidence, ExportFile, Facts, GatesSeen, SessionStop, Standing, TasksSeen,
-};
+use crate::ledger::facts::{ExportFile, Facts, Standing};
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
+use crate::model::finding::{Finding, GatesSeen, TasksSeen};
 use crate::model::gate::{Answer, GateReport, Outcome};
 use crate::model::id::{Digest, GateName, TreeHash};
 use crate::model::promise_seen::PromiseSeen;
@@ -32,8 +33,8 @@ pub enum Decision {
     Hold { attempt: Option<u32>, reason: Reason },
     /// It may stop, and this is what its work is worth.
     LetGo { verdict: Verdict, attempt: u32, reason: Reason, limit: Option<LimitHit> },
-    /// It may stop for now; nothing is counted.
-    Wait { what: String },
+    /// It may stop for now; nothing is counted. Where a time is given, it is looked at again then.
+    Wait { what: String, until: Option<Timestamp> },
     /// It is none of our business.
     Ignore(Ignored),
 }
@@ -49,10 +50,10 @@ pub enum Ignored {
 pub fn decide(state: &State, facts: &Facts) -> Step {
     // A plain look is judged, whatever happened to the looks before it.
     let is_plain = facts.subject == Subject::Plain;
-    let ignored = match (state.status, facts.checks) {
-        (Status::Paused, _) if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
-        (Status::Ended { .. }, _) if !is_plain && state.goal.is_some() => Some(Ignored::Over),
-        (_, Checks::Nothing) => Some(Ignored::NothingToHold),
+    let ignored = match state.status {
+        Status::Paused if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
+        Status::Ended { .. } if !is_plain && state.goal.is_some() => Some(Ignored::Over),
+        _ if facts.checks.is_empty() => Some(Ignored::NothingToHold),
         _ => None,
     };
     if let Some(ignored) = ignored {
@@ -74,6 +75,9 @@ fn begins_anew(state: &State, facts: &Facts) -> bool {
 fn is_new_prompt(state: &State, facts: &Facts) -> bool {
     facts.session_stop.as_ref().is_some_and(|stop| stop.prompt.is_some() && stop.prompt != state.prompt)
 }
+
+/// How long after a check that says "not yet" it is looked at again, where it names no time.
+const LOOK_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
 /// How many stops one and the same entry of background work excuses.
 const MOST_EXCUSES: u32 = 3;
@@ -161,7 +165,7 @@ impl Stop<'_> {
             }
         }
         // Noted when the stop arrives, not again when the checks are back.
-        if self.facts.evidence.is_some() {
+        if self.facts.findings.is_some() {
             return;
         }
         match &export.file {
@@ -181,22 +185,62 @@ impl Stop<'_> {
         if self.facts.standing == Standing::Revoked {
             return self.failed(Reason::DefinitionRevoked, None, Vec::new());
         }
-        match &self.facts.evidence {
+        match &self.facts.findings {
             None => self.wait_for_background().unwrap_or(Decision::Gather),
-            Some(Evidence::Trouble(trouble)) => self.cannot_tell(trouble.clone()),
-            Some(Evidence::NotYet { what }) => self.wait(what.clone(), Vec::new()),
-            Some(Evidence::Claims) => self.judge_claims(None),
-            Some(Evidence::Markers { missing }) if missing.is_empty() => {
-                self.passed(Verdict::Claimed, Reason::AllMarkersStated, None)
+            Some(findings) => self.judge_findings(findings),
+        }
+    }
+
+    /// The findings in their order. The gates have passed on this tree, or there are none, before the agent's claims count:
+    /// a claim alone never makes *verified*.
+    fn judge_findings(&mut self, findings: &[Finding]) -> Decision {
+        let gates = self.facts.gates();
+        let tree = gates.map(|seen| &seen.tree);
+        let mut reason = Reason::NothingAsked;
+        let mut promised = true;
+        for finding in findings {
+            match finding {
+                Finding::Gates(seen) => {
+                    if let Some(decision) = self.unless_gates_pass(seen) {
+                        return decision;
+                    }
+                }
+                Finding::CannotTell { trouble, .. } | Finding::TaskList(TasksSeen::Trouble(trouble)) => {
+                    return self.cannot_tell(trouble.clone());
+                }
+                Finding::NotYet { what, until, .. } => return self.not_yet(what, *until, tree),
+                Finding::TaskList(TasksSeen::List { done, total, .. }) => match done.cmp(total) {
+                    Ordering::Less => {
+                        let reason = Reason::TasksOpen { done: *done, total: *total };
+                        return self.failed(reason, tree, Vec::new());
+                    }
+                    Ordering::Equal | Ordering::Greater => reason = Reason::AllTasksTicked,
+                },
+                Finding::Promise(PromiseSeen::Given) => reason = Reason::Promised,
+                // Asked for once; the evidence is there without it.
+                Finding::Promise(_) if gates.is_some() && self.state.promise_asked => promised = false,
+                Finding::Promise(seen) => {
+                    let near_miss = seen.near_miss().cloned();
+                    return self.failed(Reason::PromiseMissing { near_miss }, tree, Vec::new());
+                }
+                Finding::Markers { missing } if missing.is_empty() => reason = Reason::AllMarkersStated,
+                Finding::Markers { missing } => {
+                    return self.failed(
+                        Reason::MarkersMissing { markers: missing.clone() },
+                        None,
+                        Vec::new(),
+                    );
+                }
+                Finding::Hygiene { flaws } if flaws.is_empty() => reason = Reason::Tidy,
+                Finding::Hygiene { flaws } => {
+                    return self.failed(Reason::Untidy { flaws: flaws.clone() }, None, Vec::new());
+                }
             }
-            Some(Evidence::Markers { missing }) => {
-                self.failed(Reason::MarkersMissing { markers: missing.clone() }, None, Vec::new())
-            }
-            Some(Evidence::Untidy(flaws)) => {
-                self.failed(Reason::Untidy { flaws: flaws.clone() }, None, Vec::new())
-            }
-            Some(Evidence::Tidy) => self.passed(Verdict::Claimed, Reason::Tidy, None),
-            Some(Evidence::Gates(seen)) => self.judge_gates(seen),
+        }
+        match gates {
+            Some(seen) if promised => self.verified(seen, Reason::AllGatesPassed),
+            Some(seen) => self.verified(seen, Reason::AllGatesPassedUnpromised),
+            None => self.passed(Verdict::Claimed, reason, None),
         }
     }
 
@@ -207,38 +251,50 @@ impl Stop<'_> {
         let works: Vec<_> = stop.background.iter().filter(|work| excuses(&work.id)).collect();
         let what = works.first()?.what.clone();
         let entries = works.iter().map(|work| work.id.clone()).collect();
-        Some(self.wait(what, entries))
+        Some(self.wait(what, entries, None))
     }
 
-    fn wait(&mut self, what: String, entries: Vec<String>) -> Decision {
-        self.remember(Event::Waited { what: what.clone(), entries });
-        Decision::Wait { what }
+    fn wait(&mut self, what: String, entries: Vec<String>, until: Option<Timestamp>) -> Decision {
+        self.remember(Event::Waited { what: what.clone(), entries, until });
+        Decision::Wait { what, until }
     }
 
-    fn judge_gates(&mut self, seen: &GatesSeen) -> Decision {
+    /// Nobody is at fault and nothing is counted; only the loop's clock can end it.
+    fn not_yet(&mut self, what: &str, until: Option<Timestamp>, tree: Option<&TreeHash>) -> Decision {
+        if let Some(limit) = self.clock_over() {
+            let verdict = self.verdict_at_limit(limit);
+            let reason = Reason::NotYet { what: what.to_owned() };
+            return self.let_go(verdict, reason, Some(limit), tree, Vec::new());
+        }
+        let soon = self.facts.now.checked_add(LOOK_AGAIN_AFTER).unwrap_or(Timestamp::MAX);
+        self.wait(what.to_owned(), Vec::new(), Some(until.unwrap_or(soon)))
+    }
+
+    /// What is decided by gates that do not pass.
+    fn unless_gates_pass(&mut self, seen: &GatesSeen) -> Option<Decision> {
         match seen.answer() {
-            Answer::Pass => match seen.without_receipt() {
-                None => self.judge_claims(Some(seen)),
-                Some(gate) => self.cannot_tell(Trouble::NoReceipt { gate: gate.name.clone() }),
-            },
-            Answer::Fail => self.gates_failed(seen),
-            Answer::NotYet | Answer::CannotTell => match (trouble(&seen.reports), self.open_tasks()) {
+            Answer::Pass => {
+                let gate = seen.without_receipt()?;
+                Some(self.cannot_tell(Trouble::NoReceipt { gate: gate.name.clone() }))
+            }
+            Answer::Fail => Some(self.gates_failed(seen)),
+            Answer::NotYet | Answer::CannotTell => Some(match (trouble(&seen.reports), self.open_tasks()) {
                 (Trouble::Deadline { .. }, Some(open)) => self.failed(open, Some(&seen.tree), Vec::new()),
                 (Trouble::Deadline { gates }, None) => {
                     self.allow_unproven(Reason::GatesDidNotFit { gates }, &seen.tree)
                 }
                 (other, _) => self.cannot_tell(other),
-            },
+            }),
         }
     }
 
     fn open_tasks(&self) -> Option<Reason> {
-        match self.facts.session_stop.as_ref()?.tasks {
-            Some(TasksSeen::List { done, total, .. }) if done < total => {
-                Some(Reason::TasksOpen { done, total })
+        self.facts.findings.iter().flatten().find_map(|finding| match finding {
+            Finding::TaskList(TasksSeen::List { done, total, .. }) if done < total => {
+                Some(Reason::TasksOpen { done: *done, total: *total })
             }
             _ => None,
-        }
+        })
     }
 
     /// Everything asked for is there. What passes on files that failed before, or that moved meanwhile, proves nothing;
@@ -279,38 +335,6 @@ impl Stop<'_> {
             return self.let_go(Verdict::Released, reason, None, Some(&seen.tree), failures);
         }
         self.failed(reason, Some(&seen.tree), failures)
-    }
-
-    /// The gates have passed on this tree, or there are none. What the agent claims comes on top: a claim alone never
-    /// makes *verified*.
-    fn judge_claims(&mut self, gates: Option<&GatesSeen>) -> Decision {
-        let tree = gates.map(|seen| &seen.tree);
-        let nothing = SessionStop::default();
-        let stop = self.facts.session_stop.as_ref().unwrap_or(&nothing);
-        if let Some(TasksSeen::Trouble(trouble)) = &stop.tasks {
-            return self.cannot_tell(trouble.clone());
-        }
-        if let Some(reason) = self.open_tasks() {
-            return self.failed(reason, tree, Vec::new());
-        }
-        let promised = match &stop.promise {
-            Some(PromiseSeen::Absent) => Err(Reason::PromiseMissing { near_miss: None }),
-            Some(PromiseSeen::NearMiss(near_miss)) => {
-                Err(Reason::PromiseMissing { near_miss: Some(near_miss.clone()) })
-            }
-            Some(PromiseSeen::Given) => Ok(Reason::Promised),
-            None if stop.tasks.is_some() => Ok(Reason::AllTasksTicked),
-            None => Ok(Reason::NothingAsked),
-        };
-        match (gates, promised) {
-            (Some(seen), Ok(_)) => self.verified(seen, Reason::AllGatesPassed),
-            // Asked for once; the evidence is there without it.
-            (Some(seen), Err(_)) if self.state.promise_asked => {
-                self.verified(seen, Reason::AllGatesPassedUnpromised)
-            }
-            (_, Err(reason)) => self.failed(reason, tree, Vec::new()),
-            (None, Ok(reason)) => self.passed(Verdict::Claimed, reason, None),
-        }
     }
 
     /// Everything passed. It still does not count where the definition is not the accepted one.
@@ -402,7 +426,11 @@ impl Stop<'_> {
         {
             return Some(LimitHit::Cost { most });
         }
-        let after = limits.clock.value?;
+        self.clock_over()
+    }
+
+    fn clock_over(&self) -> Option<LimitHit> {
+        let after = self.facts.limits.clock.value?;
         let over = self.state.seconds_at_work(self.facts.now) > after.as_secs();
         over.then_some(LimitHit::Clock { after })
     }

@@ -22,7 +22,7 @@ pub enum Approach {
 /// What comes next in a loop that is driven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A usage limit.
+    /// For a usage limit, or for a check that says "not yet".
     Wait {
         until: Timestamp,
     },
@@ -49,8 +49,10 @@ pub fn next(state: &State, now: Timestamp) -> Next {
         let iteration = drive.open.as_ref().map_or(drive.iterations, |open| open.number);
         return Next::Judge { iteration };
     }
-    if let Some(wait) = drive.wait.as_ref().filter(|wait| wait.until > now) {
-        return Next::Wait { until: ends.map_or(wait.until, |ends| wait.until.min(ends)) };
+    let not_yet = drive.open.as_ref().and_then(|open| open.not_yet.as_ref());
+    let waits = drive.wait.as_ref().map(|wait| wait.until).or(not_yet.map(|not_yet| not_yet.until));
+    if let Some(until) = waits.filter(|until| *until > now) {
+        return Next::Wait { until: ends.map_or(until, |ends| until.min(ends)) };
     }
     let goes_on = drive.wishes.as_ref().is_some_and(|wishes| wishes.memory == Memory::Continue);
     let run = |iteration, goes_on: bool| Next::Run {

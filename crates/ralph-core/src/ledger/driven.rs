@@ -56,6 +56,13 @@ pub struct UsageWait {
     pub why: String,
 }
 
+/// A check said "not yet": what is waited for, and when it is looked at again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotYet {
+    pub until: Timestamp,
+    pub what: String,
+}
+
 /// An iteration that has begun and was not judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenIteration {
@@ -64,11 +71,14 @@ pub struct OpenIteration {
     pub ended: Option<AgentEnd>,
     /// How the words of that run stand to the promise, where one is asked for.
     pub promise: Option<PromiseSeen>,
+    /// What its judgement waits for.
+    #[serde(default)]
+    pub not_yet: Option<NotYet>,
 }
 
 impl OpenIteration {
     fn new(number: u32) -> Self {
-        Self { number, ended: None, promise: None }
+        Self { number, ended: None, promise: None, not_yet: None }
     }
 
     /// Whether an agent worked on it to the end of its run. Otherwise the same iteration is run once more: the driver was
@@ -84,6 +94,12 @@ impl OpenIteration {
 }
 
 impl Drive {
+    /// What is waited for now: a usage limit, or a check that says "not yet".
+    pub fn waits_for(&self) -> Option<&str> {
+        let not_yet = || self.open.as_ref()?.not_yet.as_ref().map(|not_yet| not_yet.what.as_str());
+        self.wait.as_ref().map(|wait| wait.why.as_str()).or_else(not_yet)
+    }
+
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::IterationBegan { iteration, .. } => {
@@ -100,6 +116,11 @@ impl Drive {
                 // The run that the service refused is no iteration.
                 if let Some(open) = self.open.take() {
                     self.iterations = open.number.saturating_sub(1);
+                }
+            }
+            Event::Waited { what, until: Some(until), .. } => {
+                if let Some(open) = &mut self.open {
+                    open.not_yet = Some(NotYet { until: *until, what: what.clone() });
                 }
             }
             Event::Kept { iteration, .. } => self.last_kept = Some(*iteration),

@@ -201,6 +201,9 @@ pub enum Event {
         /// The entries of background work that excused the stop.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         entries: Vec<String>,
+        /// When it is looked at again, where a check said "not yet".
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     },
     /// The user asked a guarded session for something. What it found then is compared at its stop.
     PromptSeen {

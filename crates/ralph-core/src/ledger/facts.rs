@@ -1,19 +1,16 @@
 //! What the core may know: observed by the program, given as values.
 
-use crate::clients::hook::BackgroundWork;
 use jiff::Timestamp;
 
 use crate::claims::state_file::Exported;
+use crate::clients::hook::BackgroundWork;
 use crate::ledger::event::{FailureMark, Subject};
-use crate::model::gate::receipt::Receipt;
-use crate::model::gate::{Answer, Gate, GateReport};
-use crate::model::hygiene::Flaw;
+use crate::model::finding::{Finding, GatesSeen, TasksSeen};
 use crate::model::id::{Digest, SessionId, TreeHash};
 use crate::model::layout::Layout;
 use crate::model::limits::Limits;
-use crate::model::preset::Preset;
+use crate::model::preset::{Check, Preset};
 use crate::model::promise_seen::PromiseSeen;
-use crate::model::verdict::Trouble;
 
 /// Everything about one attempt to stop.
 #[derive(Clone, Debug)]
@@ -30,7 +27,8 @@ pub struct Facts {
     /// The accepted definition in force.
     pub definition: Digest,
     pub standing: Standing,
-    pub checks: Checks,
+    /// The checks to look at, in the order in which they decide; none: nothing is asked of anybody.
+    pub checks: Vec<Check>,
     pub export: ExportSeen,
     /// The commit that the tree stands on, where the driver looked.
     pub head: Option<String>,
@@ -42,10 +40,17 @@ pub struct Facts {
     pub rewritten: Vec<String>,
     /// Trees on which other loops of this session failed.
     pub failed_elsewhere: Vec<TreeHash>,
-    /// What the checks showed; not looked at yet where it is none.
-    pub evidence: Option<Evidence>,
+    /// What each check showed, in their order; none: not looked at yet.
+    pub findings: Option<Vec<Finding>>,
     /// The gates were run a second time on a tree that had failed before.
     pub is_second_look: bool,
+}
+
+impl Facts {
+    /// What the gates showed, where they were run.
+    pub fn gates(&self) -> Option<&GatesSeen> {
+        self.findings.iter().flatten().find_map(Finding::gates)
+    }
 }
 
 /// What a session says and shows when it stops.
@@ -69,10 +74,13 @@ pub struct SessionStop {
     pub as_found: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TasksSeen {
-    List { done: usize, total: usize, next: Option<String> },
-    Trouble(Trouble),
+impl SessionStop {
+    /// What the agent claims, as findings; what is not asked for is none.
+    pub fn claims(&self) -> Vec<Finding> {
+        let tasks = self.tasks.clone().map(Finding::TaskList);
+        let promise = self.promise.clone().map(Finding::Promise);
+        tasks.into_iter().chain(promise).collect()
+    }
 }
 
 /// How the definition in the repo stands to the accepted one.
@@ -87,76 +95,6 @@ pub enum Standing {
     AcceptedSince,
     /// Trust was revoked while the loop ran.
     Revoked,
-}
-
-/// Which checks there are to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checks {
-    Gates,
-    Markers,
-    /// What was added, and no gate.
-    Hygiene,
-    /// No gate: the session's promise and task list alone.
-    Claims,
-    /// Nothing to hold anybody for.
-    Nothing,
-}
-
-#[derive(Clone, Debug)]
-pub enum Evidence {
-    Gates(GatesSeen),
-    Markers {
-        missing: Vec<String>,
-    },
-    /// Something was left behind, so no gate was run.
-    Untidy(Vec<Flaw>),
-    /// Nothing was left behind, and no gate is asked for.
-    Tidy,
-    /// There is no gate to run.
-    Claims,
-    /// Something outside must happen first; nobody is at fault.
-    NotYet {
-        what: String,
-    },
-    Trouble(Trouble),
-}
-
-/// What the gate runner brought back.
-#[derive(Clone, Debug)]
-pub struct GatesSeen {
-    pub reports: Vec<GateReport>,
-    pub receipts: Vec<Receipt>,
-    /// Each required gate with the fingerprint, after the last run, of what it depends on.
-    pub required: Vec<(Gate, TreeHash)>,
-    pub environment: Digest,
-    pub tree: TreeHash,
-    /// Files that still differed after the last allowed run; empty when the tree settled.
-    pub unsettled: Vec<String>,
-    /// Files that were touched while the gates ran, in two runs in a row, and have the same content as before.
-    pub moved: Vec<String>,
-}
-
-impl GatesSeen {
-    /// A failure is an answer even where another gate could not tell.
-    pub fn answer(&self) -> Answer {
-        let mut answer = Answer::Pass;
-        for report in &self.reports {
-            match report.answer() {
-                Answer::Fail => return Answer::Fail,
-                Answer::Pass => {}
-                other => answer = other,
-            }
-        }
-        if answer == Answer::Pass && !self.unsettled.is_empty() { Answer::Fail } else { answer }
-    }
-
-    /// A required gate for which there is no receipt on this very tree, in this environment.
-    pub fn without_receipt(&self) -> Option<&Gate> {
-        let has_receipt = |gate: &Gate, tree: &TreeHash| {
-            self.receipts.iter().any(|receipt| receipt.speaks_for(gate, &self.environment, tree))
-        };
-        self.required.iter().find(|(gate, tree)| !has_receipt(gate, tree)).map(|(gate, _)| gate)
-    }
 }
 
 /// What the state file in the repo looks like.

@@ -144,7 +144,11 @@ mod tests {
         let mut heads = vec![Head::origin()];
         let mut lines = Vec::new();
         for number in 0..count {
-            let event = Event::Waited { what: format!("for {number}, \"hash\":\"x"), entries: Vec::new() };
+            let event = Event::Waited {
+                what: format!("for {number}, \"hash\":\"x"),
+                entries: Vec::new(),
+                until: None,
+            };
             let at = Timestamp::from_second(number as i64).expect("a small number");
             let (text, head) = write(&heads[number], at, &event);
             lines.push(text);

@@ -16,26 +16,15 @@ pub enum Check {
     Hygiene,
     Promise,
     TaskList,
-    PullRequest,
-    CiAndMerge,
-}
-
-/// Who is trying to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    SubAgent,
-    Teammate,
-    TeamTask,
-    Session,
-    SessionOrDriver,
-    Driver,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Preset {
     pub name: &'static str,
-    pub holds: Holds,
+    /// In the order in which they decide.
     pub done_when: &'static [Check],
+    /// Whether the agent's claims are judged where there is no gate.
+    pub claims_alone: bool,
     pub attempts: Attempts,
     /// Calls of other agents; none: not counted against anything.
     pub agent_calls: Option<u32>,
@@ -49,8 +38,8 @@ pub struct Preset {
 
 pub const CHECK: Preset = Preset {
     name: "check",
-    holds: Holds::SubAgent,
     done_when: &[Check::Gates, Check::MarkersWithoutGates],
+    claims_alone: false,
     attempts: Attempts::AtMost(5),
     agent_calls: None,
     errors: 3,
@@ -59,21 +48,19 @@ pub const CHECK: Preset = Preset {
     on_exhausted: OnExhausted::Release,
 };
 
-pub const TEAMMATE: Preset =
-    Preset { name: "teammate", holds: Holds::Teammate, done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
+pub const TEAMMATE: Preset = Preset { name: "teammate", done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
 
 /// A task while others of its team are still open: their work may well break the gates for now.
-pub const TEAM_TASK: Preset =
-    Preset { name: "task", holds: Holds::TeamTask, done_when: &[Check::Hygiene], ..CHECK };
+pub const TEAM_TASK: Preset = Preset { name: "task", done_when: &[Check::Hygiene], ..CHECK };
 
 /// The last open one: now everything has to fit together.
 pub const LAST_TEAM_TASK: Preset =
-    Preset { name: "last-task", holds: Holds::TeamTask, done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
+    Preset { name: "last-task", done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
 
 pub const SESSION: Preset = Preset {
     name: "session",
-    holds: Holds::Session,
-    done_when: &[Check::Promise, Check::Gates],
+    done_when: &[Check::Gates, Check::Promise],
+    claims_alone: true,
     attempts: Attempts::Unlimited,
     agent_calls: None,
     errors: 3,
@@ -84,8 +71,8 @@ pub const SESSION: Preset = Preset {
 
 pub const TASKS: Preset = Preset {
     name: "tasks",
-    holds: Holds::Session,
-    done_when: &[Check::TaskList, Check::Promise, Check::Gates],
+    done_when: &[Check::Gates, Check::TaskList, Check::Promise],
+    claims_alone: true,
     attempts: Attempts::Unlimited,
     agent_calls: Some(100),
     errors: 3,
@@ -94,34 +81,10 @@ pub const TASKS: Preset = Preset {
     on_exhausted: OnExhausted::Pause,
 };
 
-pub const PRE_PR: Preset = Preset {
-    name: "pre-pr",
-    holds: Holds::SessionOrDriver,
-    done_when: &[Check::Gates, Check::PullRequest],
-    attempts: Attempts::Unlimited,
-    agent_calls: None,
-    errors: 3,
-    no_progress: Some(3),
-    changes_strategy: false,
-    on_exhausted: OnExhausted::Pause,
-};
-
-pub const POST_PR: Preset = Preset {
-    name: "post-pr",
-    holds: Holds::SessionOrDriver,
-    done_when: &[Check::Gates, Check::PullRequest, Check::CiAndMerge, Check::Promise],
-    attempts: Attempts::Unlimited,
-    agent_calls: None,
-    errors: 3,
-    no_progress: Some(3),
-    changes_strategy: false,
-    on_exhausted: OnExhausted::Pause,
-};
-
 pub const DRIVE: Preset = Preset {
     name: "drive",
-    holds: Holds::Driver,
-    done_when: &[Check::Gates],
+    done_when: &[Check::Gates, Check::TaskList, Check::Promise],
+    claims_alone: false,
     attempts: Attempts::AtMost(15),
     agent_calls: None,
     errors: 3,
@@ -130,5 +93,4 @@ pub const DRIVE: Preset = Preset {
     on_exhausted: OnExhausted::Fail,
 };
 
-pub const ALL: [&Preset; 9] =
-    [&CHECK, &TEAMMATE, &TEAM_TASK, &LAST_TEAM_TASK, &SESSION, &TASKS, &PRE_PR, &POST_PR, &DRIVE];
+pub const ALL: [&Preset; 7] = [&CHECK, &TEAMMATE, &TEAM_TASK, &LAST_TEAM_TASK, &SESSION, &TASKS, &DRIVE];

@@ -134,6 +134,10 @@ pub enum Reason {
         what: String,
     },
     DefinitionRevoked,
+    /// A limit came before what was waited for.
+    NotYet {
+        what: String,
+    },
     CannotTell {
         trouble: Trouble,
     },
@@ -163,6 +167,7 @@ impl Reason {
             Self::GatesDidNotFit { .. } => "gates_did_not_fit",
             Self::LedgerTampered { .. } => "ledger_tampered",
             Self::DefinitionRevoked => "definition_revoked",
+            Self::NotYet { .. } => "not_yet",
             Self::CannotTell { .. } => "cannot_tell",
         }
     }

@@ -5,10 +5,11 @@
 
 use crate::ledger::decide::Decision;
 use crate::ledger::event::{FailureMark, Subject};
-use crate::ledger::facts::{Evidence, Facts, GatesSeen, Standing};
+use crate::ledger::facts::{Facts, Standing};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::duration;
+use crate::model::finding::GatesSeen;
 use crate::model::gate::{Answer, GateReport};
 use crate::model::id::GateName;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
@@ -137,7 +138,7 @@ fn phrase_failed(facts: &Facts, attempt: u32) -> String {
 
 /// The reason with what the one failing gate did, where it is one.
 fn what_failed(facts: &Facts, reason: &Reason) -> String {
-    if let (Reason::GatesFailed { gates }, Some(Evidence::Gates(seen))) = (reason, &facts.evidence)
+    if let (Reason::GatesFailed { gates }, Some(seen)) = (reason, facts.gates())
         && let [gate] = gates.as_slice()
         && let Some(report) = seen.reports.iter().find(|report| report.gate == *gate)
     {
@@ -179,6 +180,7 @@ pub fn sentence(reason: &Reason) -> String {
             "the gate definition in the repo is not the one a person accepted; nothing ends verified with it"
                 .into()
         }
+        Reason::NotYet { what } => format!("a limit was reached while waiting for {what}"),
         Reason::DefinitionRevoked => {
             "trust in this repo's gates was taken back while the loop ran; no gate was run".into()
         }
@@ -221,7 +223,7 @@ fn detail(facts: &Facts, before: &State, attempt: Option<u32>, reason: &Reason) 
         let lines: Vec<String> = flaws.iter().map(|flaw| format!("- {flaw}")).collect();
         parts.push(format!("Left behind in what was added:\n{}", lines.join("\n")));
     }
-    if let Some(Evidence::Gates(seen)) = &facts.evidence {
+    if let Some(seen) = facts.gates() {
         parts.extend(
             seen.reports.iter().filter(|report| report.outcome.answer() != Answer::Pass).map(gate_block),
         );
@@ -369,6 +371,7 @@ fn next_step(reason: &Reason) -> String {
         | Reason::AllTasksTicked
         | Reason::NothingAsked
         | Reason::AllGatesPassedUnpromised
+        | Reason::NotYet { .. }
         | Reason::RedBefore { .. } => String::new(),
     }
 }

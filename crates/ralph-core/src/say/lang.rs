@@ -166,6 +166,7 @@ words! {
     reason_tidy,
     reason_definition_changed,
     reason_definition_revoked,
+    reason_not_yet,
     reason_accepted_since,
     reason_passed_after_failing,
     reason_files_moved,

@@ -3,9 +3,10 @@
 use crate::ledger::decide::Decision;
 use crate::ledger::event::PauseCause;
 use crate::ledger::event::Subject;
-use crate::ledger::facts::{Facts, SessionStop, TasksSeen};
+use crate::ledger::facts::{Facts, SessionStop};
 use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
+use crate::model::finding::TasksSeen;
 use crate::model::goal::Goal;
 use crate::model::id::GateName;
 use crate::model::language::Lang;
@@ -287,6 +288,7 @@ pub fn sentence(reason: &Reason, lang: Lang) -> String {
         }
         Reason::PromiseMissing { .. } => words.reason_promise_missing.to_owned(),
         Reason::DefinitionChanged => words.reason_definition_changed.to_owned(),
+        Reason::NotYet { what } => fill(words.reason_not_yet, &[("what", what)]),
         Reason::DefinitionRevoked => words.reason_definition_revoked.to_owned(),
         Reason::AcceptedSince => words.reason_accepted_since.to_owned(),
         Reason::PassedAfterFailing => words.reason_passed_after_failing.to_owned(),

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use ralph_core::ledger::facts::GatesSeen;
+use ralph_core::model::finding::GatesSeen;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::plan::{Plan, Progress};
 use ralph_core::model::gate::receipt::{Receipt, Witnessed};

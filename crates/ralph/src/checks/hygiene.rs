@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use ralph_core::model::hygiene::{Flaw, FlawKind, MOST_FLAWS, added, look};
+use ralph_core::model::finding::Finding;
+use ralph_core::model::hygiene::{self, Flaw, FlawKind, MOST_FLAWS, added};
 use serde::de::IgnoredAny;
 
 use crate::sys::{env, short_command};
@@ -29,8 +30,12 @@ const LARGEST: u64 = 1 << 20;
 /// What a repository is compared with before its first commit.
 const NOTHING: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
+pub(crate) fn look(root: &Path, scratch: &Path, since: Option<&str>) -> Finding {
+    Finding::Hygiene { flaws: flaws(root, scratch, since) }
+}
+
 /// What was left behind in what was added below `root` since that commit, or since the last one.
-pub(crate) fn look_at(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
+fn flaws(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
     let Ok(git) = Git::find(root, scratch) else { return Vec::new() };
     let mut found = Found::default();
     let last = Head::of(root).commit;
@@ -54,7 +59,7 @@ struct Found {
 
 impl Found {
     fn take(&mut self, added::Added { file, number, line }: added::Added) {
-        self.flaws.extend(look(&file, number, &line));
+        self.flaws.extend(hygiene::look(&file, number, &line));
         if self.files.last() != Some(&file) {
             self.files.push(file);
         }
@@ -63,7 +68,7 @@ impl Found {
     fn take_whole(&mut self, root: &Path, file: String) {
         let Some(text) = source(&root.join(&file)) else { return };
         let lines = text.lines().zip(1..);
-        self.flaws.extend(lines.filter_map(|(line, number)| look(&file, number, line)));
+        self.flaws.extend(lines.filter_map(|(line, number)| hygiene::look(&file, number, line)));
         self.files.push(file);
     }
 }

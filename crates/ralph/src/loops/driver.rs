@@ -32,9 +32,10 @@ use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::drive::{self, Next};
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
-use ralph_core::ledger::facts::{Evidence, GatesSeen, SessionStop, Standing, TasksSeen};
+use ralph_core::ledger::facts::{SessionStop, Standing};
 use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::duration;
+use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
@@ -46,7 +47,7 @@ use ralph_core::say::prompt::{self, LastTime};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
-use crate::checks::task_list;
+use crate::checks::tasks;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::home::{Home, RepoHome};
@@ -305,7 +306,7 @@ impl Drive<'_> {
     fn wait(&mut self, state: State, until: jiff::Timestamp) -> Result<State, DriveError> {
         const LOOK_EVERY: Duration = Duration::from_secs(20);
         self.driver.keeper.settle(self.driver.follow);
-        let why = state.drive.wait.as_ref().map_or("", |wait| wait.why.as_str());
+        let why = state.drive.waits_for().unwrap_or_default();
         self.driver.follow.hear(&News::Waits { until, why });
         loop {
             let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
@@ -449,7 +450,9 @@ impl Drive<'_> {
             Err(error) => return Err(error.into()),
         };
         let mut state = self.driver.ledger.state()?;
-        self.driver.follow.hear(&News::Judged { number: iteration, state: &state });
+        if !matches!(outcome.decision, Decision::Wait { .. }) {
+            self.driver.follow.hear(&News::Judged { number: iteration, state: &state });
+        }
         match &outcome.decision {
             Decision::Hold { .. } => match self.why_to_pause(&state) {
                 Some(why) => state = self.driver.append(&[Event::Paused { why }])?,
@@ -462,9 +465,11 @@ impl Drive<'_> {
             },
             // It is over, or somebody has paused it meanwhile: the state says so.
             Decision::LetGo { .. } | Decision::Ignore(_) => {}
-            Decision::Gather | Decision::Wait { .. } => unreachable!("a driver's gates were looked at"),
+            // Looked at again when the time has come: the iteration stays open.
+            Decision::Wait { .. } => return Ok(state),
+            Decision::Gather => unreachable!("a judgement looks at the checks itself"),
         }
-        if let Some(Evidence::Gates(seen)) = outcome.facts.evidence {
+        if let Some(seen) = outcome.facts.gates().cloned() {
             let promise_missing = state.last.as_ref().is_some_and(lacks_promise_alone);
             let standing = outcome.facts.standing;
             self.last = Some(LastVerdict { before: outcome.before, seen, standing, promise_missing });
@@ -487,7 +492,7 @@ impl Drive<'_> {
         let goal = &driver.plan.goal;
         let promised = state.drive.open.as_ref().and_then(|open| open.promise.clone());
         let promise = promise.map(|_| promised.unwrap_or(PromiseSeen::Absent));
-        let tasks = goal.list.as_ref().map(|list| task_list::look(&driver.repo.root, list));
+        let tasks = goal.list.as_ref().map(|list| tasks::read(&driver.repo.root, list));
         let claims = (promise.is_some() || tasks.is_some()).then(|| SessionStop {
             promise,
             tasks,
@@ -527,7 +532,7 @@ impl Drive<'_> {
 
     fn prompt(&self, number: u32, context: &Context, approach: Approach) -> String {
         let (plan, run) = (self.driver.plan, &self.last_run);
-        let tasks = plan.goal.list.as_ref().map(|list| task_list::look(&self.driver.repo.root, list));
+        let tasks = plan.goal.list.as_ref().map(|list| tasks::read(&self.driver.repo.root, list));
         let last = self.last.as_ref().map(|last| LastTime {
             before: &last.before,
             seen: &last.seen,

@@ -3,20 +3,22 @@
 //! A stop takes one or two steps of [`decide`]. State changes only under the repo's lock, which is held for moments;
 //! gates run outside it, one set at a time in one repo, and whoever waited finds the receipts.
 
+use crate::checks::markers;
+use crate::checks::promise;
+use crate::checks::tasks;
+use ralph_core::model::finding::Finding;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use ralph_core::claims::completion_marker as marker;
 use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
-use ralph_core::ledger::facts::{Checks, Evidence, ExportSeen, Facts, SessionStop};
+use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, Answer, Gate, GateReport};
-use ralph_core::model::hygiene::Flaw;
 use ralph_core::model::id::{LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
@@ -169,8 +171,8 @@ impl Case<'_> {
             if decision != Decision::Gather {
                 return Ok(Outcome { decision, facts, before });
             }
-            facts.is_second_look = facts.evidence.is_some();
-            facts.evidence = Some(self.gather(asked, watch)?);
+            facts.is_second_look = facts.findings.is_some();
+            facts.findings = Some(self.gather(asked, watch)?);
             facts.failed_elsewhere = self.failed_elsewhere(&facts);
             watch.seen();
             facts.now = clock::now();
@@ -181,7 +183,7 @@ impl Case<'_> {
     fn failed_elsewhere(&self, facts: &Facts) -> Vec<TreeHash> {
         /// The ones last active first.
         const MOST_LOOKED_AT: usize = 20;
-        let passes = matches!(&facts.evidence, Some(Evidence::Gates(seen)) if seen.answer() == Answer::Pass);
+        let passes = facts.gates().is_some_and(|seen| seen.answer() == Answer::Pass);
         let Some(session) = self.session.as_ref().filter(|_| passes) else { return Vec::new() };
         let others = self.home.loops().into_iter().filter(|id| *id != self.loop_id).take(MOST_LOOKED_AT);
         let dirs = others.map(|id| self.home.loop_dir(&id));
@@ -198,7 +200,7 @@ impl Case<'_> {
     pub(crate) fn look(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Outcome, EngineError> {
         self.home.create()?;
         let mut facts = self.facts(asked)?;
-        facts.evidence = Some(self.gather(asked, watch)?);
+        facts.findings = Some(self.gather(asked, watch)?);
         let gates = self.in_force.config.gates.iter().map(|gate| gate.name.clone()).collect();
         self.remember(&[Event::Looked { gates }])?;
         let before = State::default();
@@ -225,7 +227,7 @@ impl Case<'_> {
             process: ledger::own_pid(),
             rewritten: self.rewritten(asked)?,
             failed_elsewhere: Vec::new(),
-            evidence: None,
+            findings: None,
             is_second_look: false,
         })
     }
@@ -256,33 +258,22 @@ impl Case<'_> {
         matches!(self.subject, Subject::SubAgent { .. }) && self.in_force.layout.data().export.is_some()
     }
 
-    pub(crate) fn checks(&self) -> Checks {
+    /// The checks of the preset that this repo and this stop have something for, in their order.
+    pub(crate) fn checks(&self) -> Vec<Check> {
         let config = &self.in_force.config;
-        let asks = |check: Check| self.preset.done_when.contains(&check);
-        match () {
-            () if asks(Check::Gates) && self.in_force.has_gates() => Checks::Gates,
-            () if asks(Check::Promise) || asks(Check::TaskList) => Checks::Claims,
-            () if config.enabled && asks(Check::MarkersWithoutGates) && !self.markers.is_empty() => {
-                Checks::Markers
-            }
-            () if config.enabled && asks(Check::Hygiene) => Checks::Hygiene,
-            () => Checks::Nothing,
-        }
-    }
-
-    /// What was left behind in what was added, where that is asked for.
-    fn flaws(&self) -> Vec<Flaw> {
-        let asks = self.preset.done_when.contains(&Check::Hygiene);
-        if asks {
-            hygiene::look_at(&self.repo.root, self.home.dir(), self.since.as_deref())
-        } else {
-            Vec::new()
-        }
+        let has_gates = self.in_force.has_gates();
+        let applies = |check: &Check| match check {
+            Check::Gates => has_gates,
+            Check::Promise | Check::TaskList => has_gates || self.preset.claims_alone,
+            Check::MarkersWithoutGates => config.enabled && !has_gates && !self.markers.is_empty(),
+            Check::Hygiene => config.enabled,
+        };
+        self.preset.done_when.iter().copied().filter(applies).collect()
     }
 
     /// One step of the machine under the lock: fold, decide, remember, and show it in the repo.
     fn step(&self, facts: &mut Facts) -> Result<(State, Decision), EngineError> {
-        if facts.checks == Checks::Nothing {
+        if facts.checks.is_empty() {
             return Ok((State::default(), decide(&State::default(), facts).decision));
         }
         let mut ledger = self.ledger.open(facts.now)?;
@@ -315,27 +306,36 @@ impl Case<'_> {
         };
     }
 
-    fn gather(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Evidence, EngineError> {
-        if let Some(trouble) = &self.settings.trouble {
-            return Ok(Evidence::Trouble(trouble.clone()));
+    /// Looks at the checks in their order. The gates take long, so they are not run for work that another check stops.
+    fn gather(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Vec<Finding>, EngineError> {
+        if let Some(trouble) = self.trouble() {
+            return Ok(vec![Finding::CannotTell { check: Check::Gates, trouble }]);
         }
-        if let Some(broken) = &self.in_force.broken {
-            let (file, problem) = (broken.path.to_owned(), broken.problem.clone());
-            return Ok(Evidence::Trouble(Trouble::Config { file, problem }));
+        let mut findings: Vec<Finding> = Vec::new();
+        for check in self.checks() {
+            let is_stopped = findings.iter().any(|finding| finding.answer() != Answer::Pass);
+            findings.extend(match check {
+                Check::Gates if is_stopped => None,
+                Check::Gates => Some(self.run_gates(&self.in_force.config.gates, asked, watch)?),
+                Check::TaskList => self.session_stop.as_ref().and_then(tasks::look),
+                Check::Promise => self.session_stop.as_ref().and_then(promise::look),
+                Check::MarkersWithoutGates => Some(markers::look(&self.markers, asked.last_message)),
+                Check::Hygiene => {
+                    Some(hygiene::look(&self.repo.root, self.home.dir(), self.since.as_deref()))
+                }
+            });
         }
-        let flaws = self.flaws();
-        if !flaws.is_empty() {
-            return Ok(Evidence::Untidy(flaws));
-        }
-        match self.checks() {
-            Checks::Hygiene => return Ok(Evidence::Tidy),
-            Checks::Markers => {
-                return Ok(Evidence::Markers { missing: marker::missing(&self.markers, asked.last_message) });
-            }
-            Checks::Claims => return Ok(Evidence::Claims),
-            Checks::Gates | Checks::Nothing => {}
-        }
-        self.run_gates(&self.in_force.config.gates, asked, watch)
+        Ok(findings)
+    }
+
+    /// What keeps every check from telling anything.
+    fn trouble(&self) -> Option<Trouble> {
+        let broken = self
+            .in_force
+            .broken
+            .as_ref()
+            .map(|broken| Trouble::Config { file: broken.path.to_owned(), problem: broken.problem.clone() });
+        self.settings.trouble.clone().or(broken)
     }
 
     /// Runs these gates, writing down what is seen as it is seen.
@@ -344,7 +344,7 @@ impl Case<'_> {
         gates: &[Gate],
         asked: &Asked<'_>,
         watch: &mut dyn Watch,
-    ) -> Result<Evidence, EngineError> {
+    ) -> Result<Finding, EngineError> {
         let pinned = match &self.found {
             Some(found) => Some(found.rules().clone()),
             None => self.pinned_rules()?,
@@ -387,7 +387,7 @@ impl Case<'_> {
         let mut just_read = None;
         if !run.fresh {
             match run.receipts_at_hand() {
-                Ok(AtHand::All(seen)) => return Ok(Evidence::Gates(seen)),
+                Ok(AtHand::All(seen)) => return Ok(Finding::Gates(seen)),
                 Ok(AtHand::NotAll(tree)) => just_read = Some(tree),
                 // It is read again below, and told of then.
                 Err(_) => {}
@@ -406,7 +406,7 @@ impl Case<'_> {
         self.unless_interrupted(&signals)?;
         let Some(_one_set_at_a_time) = one_set_at_a_time else {
             let why = "another ralph has been running this repo's gates all the time".into();
-            return Ok(Evidence::Trouble(Trouble::Busy { why }));
+            return Ok(Finding::CannotTell { check: Check::Gates, trouble: Trouble::Busy { why } });
         };
         proc::adopt_orphans();
         let mut scribe = Scribe { case: self, watch, failed: None };
@@ -421,8 +421,8 @@ impl Case<'_> {
         self.unless_interrupted(&signals)?;
         match (failed, seen) {
             (Some(error), _) => Err(error),
-            (None, Ok(seen)) => Ok(Evidence::Gates(seen)),
-            (None, Err(trouble)) => Ok(Evidence::Trouble(trouble)),
+            (None, Ok(seen)) => Ok(Finding::Gates(seen)),
+            (None, Err(trouble)) => Ok(Finding::CannotTell { check: Check::Gates, trouble }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The language in which the person reads about loops.
 
-use ralph_core::ledger::facts::TasksSeen;
 use ralph_core::ledger::state::State;
+use ralph_core::model::finding::TasksSeen;
 use ralph_core::model::language::Lang;
 use ralph_core::say::telling::Telling;
 

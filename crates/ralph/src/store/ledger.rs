@@ -515,7 +515,7 @@ mod tests {
     }
 
     fn event(number: u32) -> Event {
-        Event::Waited { what: format!("number {number}"), entries: Vec::new() }
+        Event::Waited { what: format!("number {number}"), entries: Vec::new(), until: None }
     }
 
     fn verified_by(process: i32) -> Event {

@@ -1,5 +1,7 @@
 //! A session's stops: promise, task list and gates as the presets combine them, and what bounds the holds.
 
+use crate::ledger::facts::SessionStop;
+use crate::model::preset::Check;
 use proptest::prelude::*;
 
 use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
@@ -40,8 +42,9 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
 }
 
 /// A stop of the session: what it said, what its list shows, what the gates show.
-fn stop(of: &Loop, evidence: Evidence, session_stop: SessionStop) -> Facts {
-    let mut facts = facts(evidence);
+fn stop(of: &Loop, mut findings: Vec<Finding>, session_stop: SessionStop) -> Facts {
+    findings.extend(session_stop.claims());
+    let mut facts = facts(findings);
     facts.subject = Subject::Session;
     facts.preset = &preset::SESSION;
     facts.limits = of.state.limits.clone().expect("it began");
@@ -103,7 +106,7 @@ fn promise_list_and_gates_combine_as_the_presets_say() {
     for (gates, session_stop, expected, code) in table {
         let mut running = started(&preset::SESSION, &Budget::default());
         let shown = format!("{gates:?} {session_stop:?}");
-        let facts = stop(&running, gates.unwrap_or(Evidence::Claims), session_stop);
+        let facts = stop(&running, gates.unwrap_or_default(), session_stop);
         let decision = running.stop(&facts);
         assert_eq!(reason_of(&decision).code(), code, "{shown}");
         match expected {
@@ -191,7 +194,7 @@ fn s1_r2_and_r7_agent_calls_pause_at_the_limit_and_going_on_grants_as_many_again
         for number in from..to {
             let facts = stop(
                 &running,
-                Evidence::Claims,
+                Vec::new(),
                 SessionStop { tasks: list(1, 5), ..after_tool(&number.to_string(), silent()) },
             );
             assert!(is_hold(&running.stop(&facts)), "with {number} calls");
@@ -200,7 +203,7 @@ fn s1_r2_and_r7_agent_calls_pause_at_the_limit_and_going_on_grants_as_many_again
             call(&mut running, number);
         }
         let facts =
-            stop(&running, Evidence::Claims, SessionStop { tasks: list(1, 5), ..after_tool("z", silent()) });
+            stop(&running, Vec::new(), SessionStop { tasks: list(1, 5), ..after_tool("z", silent()) });
         let decision = running.stop(&facts);
         assert_eq!(verdict(&decision), Some(Verdict::Paused));
         assert_eq!(running.state.agent_calls(), to);
@@ -233,11 +236,11 @@ fn law_6_background_work_excuses_three_stops_and_costs_no_attempt() {
     let stop_now = SessionStop { background: vec![work], ..silent() };
     let mut facts = stop(&running, failing(), stop_now);
     for _ in 0..3 {
-        facts.evidence = None;
+        facts.findings = None;
         assert!(matches!(running.stop(&facts), Decision::Wait { .. }));
     }
     assert_eq!(running.state.attempts, 0);
-    facts.evidence = None;
+    facts.findings = None;
     assert_eq!(running.stop(&facts), Decision::Gather);
 }
 
@@ -264,8 +267,8 @@ fn a_loop_that_is_over_or_paused_holds_nobody() {
 }
 
 /// The always-on guard: the `check` budget for each prompt of the person.
-fn guarded(prompt: &str, evidence: Evidence) -> Facts {
-    let mut facts = facts(evidence);
+fn guarded(prompt: &str, findings: Vec<Finding>) -> Facts {
+    let mut facts = facts(findings);
     facts.subject = Subject::Session;
     facts.session_stop = Some(SessionStop { prompt: Some(prompt.into()), ..SessionStop::default() });
     facts
@@ -308,7 +311,8 @@ fn a_person_frees_a_guarded_session_until_they_say_otherwise() {
     guard.happen(&Happening::Resume { by: None });
     assert!(is_hold(&guard.stop(&guarded("p2", failing()))));
     // What paused by itself is over with the next prompt.
-    let trouble = Evidence::Trouble(Trouble::Busy { why: "busy".into() });
+    let trouble =
+        vec![Finding::CannotTell { check: Check::Gates, trouble: Trouble::Busy { why: "busy".into() } }];
     assert_eq!(verdict(&guard.stops(&guarded("p2", trouble.clone()), 3)[2]), Some(Verdict::Paused));
     assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(Ignored::Paused));
     assert!(is_hold(&guard.stop(&guarded("p3", failing()))));
@@ -323,10 +327,10 @@ fn arbitrary_stop() -> impl Strategy<Value = (SessionStop, u8)> {
     ];
     let tasks = prop_oneof![Just(None), (0..3_usize).prop_map(|done| list(done, 2.max(done)))];
     let call = prop_oneof![Just(None), (0..3_u8).prop_map(|call| Some(call.to_string()))];
-    let evidence = 0..5_u8;
-    (promise, tasks, call, evidence).prop_map(|(promise, tasks, tool_call, evidence)| {
+    let findings = 0..5_u8;
+    (promise, tasks, call, findings).prop_map(|(promise, tasks, tool_call, findings)| {
         let cap = Some(8);
-        (SessionStop { promise, tasks, tool_call, block_cap: cap, ..SessionStop::default() }, evidence)
+        (SessionStop { promise, tasks, tool_call, block_cap: cap, ..SessionStop::default() }, findings)
     })
 }
 
@@ -336,15 +340,15 @@ proptest! {
         stops in proptest::collection::vec(arbitrary_stop(), 1..30)
     ) {
         let mut running = started(&preset::SESSION, &Budget::default());
-        for (session_stop, evidence) in stops {
-            let green = evidence == 0;
-            let evidence = match evidence {
+        for (session_stop, findings) in stops {
+            let green = findings == 0;
+            let findings = match findings {
                 0 => passing(),
                 1 | 2 => failing(),
-                3 => Evidence::Claims,
-                _ => Evidence::Trouble(Trouble::Busy { why: "busy".into() }),
+                3 => Vec::new(),
+                _ => vec![Finding::CannotTell { check: Check::Gates, trouble: Trouble::Busy { why: "busy".into() } }],
             };
-            let facts = stop(&running, evidence, session_stop);
+            let facts = stop(&running, findings, session_stop);
             let decision = running.stop(&facts);
             if verdict(&decision) == Some(Verdict::Verified) {
                 prop_assert!(green, "{decision:?}");
@@ -357,9 +361,9 @@ proptest! {
     #[test]
     fn law_4_a_session_that_does_nothing_is_let_go(stop_now in arbitrary_stop(), from in 0..5_i64) {
         let mut running = started(&preset::SESSION, &Budget::default());
-        let (session_stop, evidence) = stop_now;
-        let evidence = if evidence % 2 == 0 { failing() } else { Evidence::Claims };
-        let mut facts = stop(&running, evidence, session_stop);
+        let (session_stop, findings) = stop_now;
+        let findings = if findings % 2 == 0 { failing() } else { Vec::new() };
+        let mut facts = stop(&running, findings, session_stop);
         facts.now = at(from);
         let held = (0..20).take_while(|_| is_hold(&running.stop(&facts))).count();
         prop_assert!(held < 8, "held {held} times");

@@ -1,5 +1,6 @@
 //! The laws as properties and tables of the pure step. Each test is named after the law it holds.
 
+use crate::model::preset::Check;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -67,8 +68,8 @@ fn receipt_on(name: &str) -> Receipt {
     Receipt::witness(&gate(), seen)
 }
 
-fn gates_seen(outcome: Outcome, receipts: Vec<Receipt>) -> Evidence {
-    Evidence::Gates(GatesSeen {
+fn gates_seen(outcome: Outcome, receipts: Vec<Receipt>) -> Vec<Finding> {
+    vec![Finding::Gates(GatesSeen {
         reports: vec![report(outcome)],
         receipts,
         required: vec![(gate(), tree("now"))],
@@ -76,37 +77,43 @@ fn gates_seen(outcome: Outcome, receipts: Vec<Receipt>) -> Evidence {
         tree: tree("now"),
         unsettled: Vec::new(),
         moved: Vec::new(),
-    })
+    })]
 }
 
-pub(super) fn passing() -> Evidence {
+pub(super) fn gates_of(findings: Vec<Finding>) -> GatesSeen {
+    let gates = findings.into_iter().find_map(|finding| match finding {
+        Finding::Gates(seen) => Some(seen),
+        _ => None,
+    });
+    gates.expect("the gates were run")
+}
+
+pub(super) fn passing() -> Vec<Finding> {
     gates_seen(Outcome::Passed, vec![receipt_on("now")])
 }
 
 /// On another tree than [`passing`]: what passes on a tree that failed proves nothing.
-pub(super) fn failing() -> Evidence {
+pub(super) fn failing() -> Vec<Finding> {
     failing_on("broken")
 }
 
-fn failing_on(name: &str) -> Evidence {
-    let Evidence::Gates(seen) = gates_seen(Outcome::Failed { code: 1 }, Vec::new()) else {
-        unreachable!("gates")
-    };
-    Evidence::Gates(GatesSeen { tree: tree(name), ..seen })
+fn failing_on(name: &str) -> Vec<Finding> {
+    let seen = gates_of(gates_seen(Outcome::Failed { code: 1 }, Vec::new()));
+    vec![Finding::Gates(GatesSeen { tree: tree(name), ..seen })]
 }
 
 /// A failure with another text.
-pub(super) fn failing_with(text: &str) -> Evidence {
-    let Evidence::Gates(mut seen) = failing() else { unreachable!("gates") };
+pub(super) fn failing_with(text: &str) -> Vec<Finding> {
+    let mut seen = gates_of(failing());
     seen.reports[0].excerpt = text.into();
-    Evidence::Gates(seen)
+    vec![Finding::Gates(seen)]
 }
 
-fn trouble() -> Evidence {
+fn trouble() -> Vec<Finding> {
     gates_seen(Outcome::CouldNotStart { why: "sh: nosuch: not found".into() }, Vec::new())
 }
 
-pub(super) fn facts(evidence: Evidence) -> Facts {
+pub(super) fn facts(findings: Vec<Finding>) -> Facts {
     Facts {
         process: 42,
         rewritten: Vec::new(),
@@ -122,11 +129,11 @@ pub(super) fn facts(evidence: Evidence) -> Facts {
         limits: Limits::new(&preset::CHECK, Layout::Native.data().clocks),
         definition: Digest::of("verify: [npm test]"),
         standing: Standing::Accepted,
-        checks: Checks::Gates,
+        checks: vec![Check::Gates],
         export: ExportSeen::default(),
         head: None,
         session_stop: None,
-        evidence: Some(evidence),
+        findings: Some(findings),
     }
 }
 
@@ -213,9 +220,9 @@ fn unlimited_attempts_are_still_bounded_by_equal_stops() {
 
     let mut check = Loop::default();
     for number in 0..40 {
-        let Evidence::Gates(mut seen) = failing() else { unreachable!("failing() is gates") };
+        let mut seen = gates_of(failing());
         seen.tree = tree(&format!("tree {number}"));
-        stop.evidence = Some(Evidence::Gates(seen));
+        stop.findings = Some(vec![Finding::Gates(seen)]);
         assert!(is_hold(&check.stop(&stop)), "work goes on");
     }
 }
@@ -238,14 +245,14 @@ fn law_1_the_checks_are_asked_for_before_any_limit_is_looked_at() {
     let mut check = Loop::default();
     check.stops(&facts(failing()), 4);
     let mut unseen = facts(failing());
-    unseen.evidence = None;
+    unseen.findings = None;
     assert_eq!(check.stop(&unseen), Decision::Gather);
 }
 
 #[test]
 fn law_2_markers_end_a_loop_as_claimed_and_never_as_verified() {
-    let mut stop = facts(Evidence::Markers { missing: Vec::new() });
-    stop.checks = Checks::Markers;
+    let mut stop = facts(vec![Finding::Markers { missing: Vec::new() }]);
+    stop.checks = vec![Check::MarkersWithoutGates];
     assert_eq!(verdict(&Loop::default().stop(&stop)), Some(Verdict::Claimed));
 }
 
@@ -287,7 +294,7 @@ fn law_4_revoking_trust_frees_nobody_and_runs_nothing() {
     check.stop(&facts(failing()));
     let mut stop = facts(failing());
     stop.standing = Standing::Revoked;
-    stop.evidence = None;
+    stop.findings = None;
     let decisions = check.stops(&stop, 4);
     assert!(decisions[..3].iter().all(is_hold), "{decisions:?}");
     assert_eq!(verdict(&decisions[3]), Some(Verdict::Tampered));
@@ -317,7 +324,7 @@ fn law_6_waiting_costs_no_attempt_and_no_error() {
     check.stop(&facts(failing()));
     let before = (check.state.attempts, check.state.errors);
     for _ in 0..50 {
-        let waiting = Evidence::NotYet { what: "CI".into() };
+        let waiting = vec![Finding::NotYet { check: Check::Gates, what: "CI".into(), until: None }];
         assert!(matches!(check.stop(&facts(waiting)), Decision::Wait { .. }));
     }
     assert_eq!((check.state.attempts, check.state.errors), before);
@@ -325,9 +332,9 @@ fn law_6_waiting_costs_no_attempt_and_no_error() {
 
 #[test]
 fn law_7_a_tree_that_never_settles_holds_and_is_named() {
-    let Evidence::Gates(mut seen) = passing() else { unreachable!("passing() is gates") };
+    let mut seen = gates_of(passing());
     seen.unsettled = vec!["coverage.xml".into()];
-    let decision = Loop::default().stop(&facts(Evidence::Gates(seen)));
+    let decision = Loop::default().stop(&facts(vec![Finding::Gates(seen)]));
     assert!(
         matches!(decision, Decision::Hold { reason: Reason::TreeNeverSettled { .. }, .. }),
         "{decision:?}"
@@ -337,7 +344,7 @@ fn law_7_a_tree_that_never_settles_holds_and_is_named() {
 #[test]
 fn law_11_nothing_to_hold_leaves_no_trace() {
     let mut stop = facts(failing());
-    stop.checks = Checks::Nothing;
+    stop.checks = Vec::new();
     let step = decide(&State::default(), &stop);
     assert_eq!(step, Step { events: Vec::new(), decision: Decision::Ignore(Ignored::NothingToHold) });
 }
@@ -360,19 +367,19 @@ fn law_12_presets_are_rows_that_the_one_step_obeys() {
 
 #[test]
 fn an_advisory_gate_never_holds() {
-    let Evidence::Gates(mut seen) = passing() else { unreachable!("passing() is gates") };
+    let mut seen = gates_of(passing());
     let mut advisory = report(Outcome::Failed { code: 1 });
     advisory.advisory = true;
     seen.reports.push(advisory);
-    assert_eq!(verdict(&Loop::default().stop(&facts(Evidence::Gates(seen)))), Some(Verdict::Verified));
+    assert_eq!(verdict(&Loop::default().stop(&facts(vec![Finding::Gates(seen)]))), Some(Verdict::Verified));
 }
 
 #[test]
 fn a_failure_is_an_answer_even_where_another_gate_could_not_start() {
-    let Evidence::Gates(mut seen) = failing() else { unreachable!("failing() is gates") };
+    let mut seen = gates_of(failing());
     seen.reports.push(report(Outcome::CouldNotStart { why: String::new() }));
     assert!(matches!(
-        Loop::default().stop(&facts(Evidence::Gates(seen))),
+        Loop::default().stop(&facts(vec![Finding::Gates(seen)])),
         Decision::Hold { attempt: Some(1), .. }
     ));
 }
@@ -395,8 +402,8 @@ fn a_pass_a_release_and_a_change_of_task_start_the_count_again() {
     assert!(matches!(check.stop(&other_task), Decision::Hold { attempt: Some(1), .. }));
 }
 
-fn trellis(seconds: i64, evidence: Evidence) -> Facts {
-    let mut stop = facts(evidence);
+fn trellis(seconds: i64, findings: Vec<Finding>) -> Facts {
+    let mut stop = facts(findings);
     stop.layout = Layout::Trellis;
     stop.limits = Limits::new(&preset::CHECK, Layout::Trellis.data().clocks);
     stop.task = Some("t".into());
@@ -404,8 +411,8 @@ fn trellis(seconds: i64, evidence: Evidence) -> Facts {
     stop
 }
 
-fn ideal(seconds: i64, evidence: Evidence) -> Facts {
-    let mut stop = trellis(seconds, evidence);
+fn ideal(seconds: i64, findings: Vec<Finding>) -> Facts {
+    let mut stop = trellis(seconds, findings);
     stop.layout = Layout::Ideal;
     stop.limits = Limits::new(&preset::CHECK, Layout::Ideal.data().clocks);
     stop
@@ -435,7 +442,7 @@ fn ideal_half_an_hour_after_the_start_lets_go_only_after_failing_once_more() {
     let mut check = Loop::default();
     check.stop(&ideal(0, failing()));
     let mut unseen = ideal(1900, failing());
-    unseen.evidence = None;
+    unseen.findings = None;
     assert_eq!(check.stop(&unseen), Decision::Gather);
     let decision = check.stop(&ideal(1900, failing()));
     assert!(
@@ -457,12 +464,12 @@ fn an_iteration_of_which_nothing_could_be_told_was_run_all_the_same() {
     driven.preset = &preset::DRIVE;
     driven.limits = Limits::new(&preset::DRIVE, Layout::Native.data().clocks);
     driven.limits.attempts = Sourced::default(Attempts::AtMost(2));
-    let iteration = |check: &mut Loop, iteration, evidence| {
+    let iteration = |check: &mut Loop, iteration, findings| {
         check.take(Event::IterationBegan { iteration, fresh: true });
-        check.stop(&Facts { evidence: Some(evidence), ..driven.clone() })
+        check.stop(&Facts { findings: Some(findings), ..driven.clone() })
     };
     let mut check = Loop::default();
-    check.stop(&Facts { evidence: None, ..driven.clone() });
+    check.stop(&Facts { findings: None, ..driven.clone() });
     assert!(matches!(iteration(&mut check, 1, trouble()), Decision::Hold { attempt: None, .. }));
     let mut other = Loop { state: check.state.clone(), history: check.history.clone() };
     let last = iteration(&mut check, 2, failing());
@@ -527,9 +534,9 @@ fn an_edited_export_is_noted_and_the_ledger_wins() {
     check.stops(&trellis(0, failing()), 2);
     let mut edited = trellis(1, failing());
     edited.export.file = ExportFile::Edited { found: "iteration 0".into() };
-    edited.evidence = None;
+    edited.findings = None;
     assert_eq!(check.stop(&edited), Decision::Gather);
-    edited.evidence = Some(failing());
+    edited.findings = Some(failing());
     assert!(matches!(check.stop(&edited), Decision::Hold { attempt: Some(3), .. }));
     let notes = check.history.iter().filter(|(_, event)| matches!(event, Event::ExportNoted { .. })).count();
     assert_eq!(notes, 1);
@@ -579,26 +586,29 @@ fn play(layout: Layout, story: &[Happens]) -> Loop {
         stop.layout = layout;
         stop.limits = Limits::new(&preset::CHECK, layout.data().clocks);
         match what {
-            Happens::Pass => stop.evidence = Some(passing()),
+            Happens::Pass => stop.findings = Some(passing()),
             Happens::PassOnAnotherTree => {
-                stop.evidence = Some(gates_seen(Outcome::Passed, vec![receipt_on("then")]));
+                stop.findings = Some(gates_seen(Outcome::Passed, vec![receipt_on("then")]));
             }
             Happens::Fail => {}
-            Happens::Trouble => stop.evidence = Some(trouble()),
-            Happens::NotYet => stop.evidence = Some(Evidence::NotYet { what: "CI".into() }),
-            Happens::Unsettled => {
-                let Evidence::Gates(mut seen) = passing() else { unreachable!("passing() is gates") };
-                seen.unsettled = vec!["x".into()];
-                stop.evidence = Some(Evidence::Gates(seen));
+            Happens::Trouble => stop.findings = Some(trouble()),
+            Happens::NotYet => {
+                stop.findings =
+                    Some(vec![Finding::NotYet { check: Check::Gates, what: "CI".into(), until: None }]);
             }
-            Happens::MarkersAll => stop.evidence = Some(Evidence::Markers { missing: Vec::new() }),
+            Happens::Unsettled => {
+                let mut seen = gates_of(passing());
+                seen.unsettled = vec!["x".into()];
+                stop.findings = Some(vec![Finding::Gates(seen)]);
+            }
+            Happens::MarkersAll => stop.findings = Some(vec![Finding::Markers { missing: Vec::new() }]),
             Happens::MarkersMissing => {
-                stop.evidence = Some(Evidence::Markers { missing: vec!["A_FINISH".into()] });
+                stop.findings = Some(vec![Finding::Markers { missing: vec!["A_FINISH".into()] }]);
             }
             Happens::Deleted => deletions += 1,
             Happens::TimePasses(length) => seconds += length,
             Happens::Changed => {
-                stop.evidence = Some(passing());
+                stop.findings = Some(passing());
                 stop.standing = Standing::Changed { difference: String::new() };
             }
             Happens::Revoked => stop.standing = Standing::Revoked,
@@ -656,9 +666,9 @@ proptest! {
     }
 }
 
-/// The same evidence once more, as the engine gathers it when it is asked to.
-fn second_look(evidence: Evidence) -> Facts {
-    Facts { is_second_look: true, ..facts(evidence) }
+/// The same findings once more, as the engine gathers it when it is asked to.
+fn second_look(findings: Vec<Finding>) -> Facts {
+    Facts { is_second_look: true, ..facts(findings) }
 }
 
 #[test]
@@ -688,7 +698,7 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
     let elsewhere = Facts { failed_elsewhere: vec![tree("now")], ..facts(passing()) };
     assert_eq!(Loop::default().stop(&elsewhere), Decision::Gather);
     // A user who only wants to know is told what the gates say now.
-    let plain = |evidence| Facts { subject: Subject::Plain, ..facts(evidence) };
+    let plain = |findings| Facts { subject: Subject::Plain, ..facts(findings) };
     let mut look = Loop::default();
     look.stop(&plain(failing_on("now")));
     assert_eq!(verdict(&look.stop(&plain(passing()))), Some(Verdict::Verified));
@@ -696,16 +706,16 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
 
 #[test]
 fn files_that_moved_while_the_gates_ran_verify_nothing() {
-    let Evidence::Gates(mut seen) = passing() else { unreachable!("gates") };
+    let mut seen = gates_of(passing());
     seen.moved = vec!["test.sh".into()];
-    let decision = Loop::default().stop(&facts(Evidence::Gates(seen)));
+    let decision = Loop::default().stop(&facts(vec![Finding::Gates(seen)]));
     let reason = Reason::FilesMoved { files: vec!["test.sh".into()] };
     assert_eq!(decision, Decision::LetGo { verdict: Verdict::Released, attempt: 0, reason, limit: None });
 }
 
 #[test]
 fn gates_accepted_since_the_beginning_need_a_person_at_best() {
-    let since = |evidence| Facts { standing: Standing::AcceptedSince, ..facts(evidence) };
+    let since = |findings| Facts { standing: Standing::AcceptedSince, ..facts(findings) };
     let mut check = Loop::default();
     assert!(is_hold(&check.stop(&since(failing()))));
     assert_eq!(verdict(&check.stop(&since(passing()))), Some(Verdict::NeedsHuman));
@@ -720,7 +730,7 @@ fn gates_that_do_not_fit_the_deadline_allow_the_stop_without_an_attempt() {
 
 #[test]
 fn a_plain_look_is_judged_whatever_became_of_the_looks_before() {
-    let plain = |evidence| Facts { subject: Subject::Plain, session: None, ..facts(evidence) };
+    let plain = |findings| Facts { subject: Subject::Plain, session: None, ..facts(findings) };
     let paused = |why| Event::Paused { why };
     let cancelled = Event::Cancelled { why: crate::ledger::event::CancelCause::Command };
     for event in [paused(PauseCause::Command), paused(PauseCause::Errors), cancelled] {

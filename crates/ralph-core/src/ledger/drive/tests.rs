@@ -244,3 +244,16 @@ fn when_its_time_is_over_it_is_judged_and_time_that_it_rested_does_not_count() {
     assert_eq!(state.seconds_at_work(at(3_060)), 60);
     assert_eq!(next(&state, at(3_060)), Next::Wait { until: at(3_101) });
 }
+
+#[test]
+fn a_check_that_says_not_yet_is_looked_at_again_and_the_agent_rests() {
+    let waited = |until| Event::Waited { what: "CI".into(), entries: Vec::new(), until: Some(at(until)) };
+    let events = [began(1), ended(1, AgentEnd::Finished), waited(60)];
+    let state = driven(Memory::Fresh, &events);
+    assert_eq!(next(&state, at(10)), Next::Wait { until: at(60) });
+    assert_eq!(next(&state, at(60)), Next::Judge { iteration: 1 });
+    let again = driven(Memory::Fresh, &[&events[..], &[waited(90)]].concat());
+    assert_eq!(next(&again, at(61)), Next::Wait { until: at(90) });
+    assert_eq!(again.attempts, 0, "nobody is at fault");
+    assert_eq!(again.drive.iterations, 1, "no iteration is used up");
+}

@@ -7,9 +7,10 @@ use super::{
 };
 use crate::claims::agent_report::AgentReport;
 use crate::claims::promise::{self, Promise};
-use crate::ledger::facts::{Evidence, Facts, SessionStop, Standing, TasksSeen};
+use crate::ledger::facts::{Facts, SessionStop, Standing};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
+use crate::model::finding::TasksSeen;
 use crate::model::gate::Answer;
 use crate::model::goal::Goal;
 use crate::model::promise_seen::PromiseSeen;
@@ -33,7 +34,7 @@ pub(super) fn for_held(
     };
     let mut parts = vec![format!("ralph holds this session for the task: {}", goal.headline())];
     parts.extend(standing(stop, before, Some(reason)));
-    if let Some(Evidence::Gates(seen)) = &facts.evidence {
+    if let Some(seen) = facts.gates() {
         let red = seen.reports.iter().filter(|report| report.outcome.answer() != Answer::Pass);
         parts.extend(red.map(gate_block));
         parts.extend(changed_by_gates(seen));
@@ -47,7 +48,7 @@ pub(super) fn for_held(
         Reason::GatesFailed { .. } | Reason::TasksOpen { .. } | Reason::PromiseMissing { .. } => {}
         other => parts.push(next_step(other)),
     }
-    parts.push(how_to_finish(goal, matches!(facts.evidence, Some(Evidence::Gates(_)))));
+    parts.push(how_to_finish(goal, facts.gates().is_some()));
     Feedback { reason: one_line(&line), detail: parts.join("\n\n") }
 }
 

@@ -105,6 +105,7 @@ pub(super) static WORDS: Words = Words {
     reason_tidy: "Nothing was left behind in what was added; the gates wait for the last task.",
     reason_definition_changed: "The gate definition in the repo is not the one that a person accepted.",
     reason_definition_revoked: "Trust in this repo's gates was taken back while the loop ran.",
+    reason_not_yet: "A limit was reached while waiting for {what}.",
     reason_accepted_since: "The gates were accepted after this loop or session began, so their pass needs you: look at them with `ralph trust --show`, then start a new loop or session.",
     reason_passed_after_failing: "The gates passed on the same files that failed before: flaky, or something outside the repo changed (install, service). UNVERIFIED.",
     reason_files_moved: "These files were replaced and put back while the gates ran: {files}. UNVERIFIED. If your gates rewrite them, run `ralph verify --keep-going` once before the next loop.",

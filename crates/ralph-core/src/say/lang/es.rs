@@ -105,6 +105,7 @@ pub(super) static WORDS: Words = Words {
     reason_tidy: "No quedó nada olvidado en lo añadido; las puertas esperan a la última tarea.",
     reason_definition_changed: "La definición de controles del repositorio no es la que aceptó una persona.",
     reason_definition_revoked: "Se retiró la confianza en los controles de este repositorio durante el Loop.",
+    reason_not_yet: "Se alcanzó un límite mientras se esperaba {what}.",
     reason_accepted_since: "Las comprobaciones se aceptaron después de empezar este bucle o sesión, así que su resultado necesita de ti: míralas con `ralph trust --show` y empieza un bucle o una sesión nueva.",
     reason_passed_after_failing: "Las comprobaciones pasaron con los mismos archivos que antes fallaban: son inestables, o cambió algo fuera del repositorio (instalación, servicio). SIN VERIFICAR.",
     reason_files_moved: "Estos archivos se cambiaron y se restauraron durante las comprobaciones: {files}. SIN VERIFICAR. Si tus comprobaciones los reescriben, ejecuta `ralph verify --keep-going` una vez antes del próximo bucle.",

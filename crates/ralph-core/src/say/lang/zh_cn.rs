@@ -103,6 +103,7 @@ pub(super) static WORDS: Words = Words {
     reason_tidy: "新增的内容中没有遗留物；关卡等到最后一个任务才执行。",
     reason_definition_changed: "仓库中的门禁定义不是用户所接受的版本。",
     reason_definition_revoked: "Loop 运行期间，对此仓库门禁的信任已被撤回。",
+    reason_not_yet: "等待 {what} 时已达到限制。",
     reason_accepted_since: "这些检查在本循环或会话开始之后才被接受，因此需要你来判断：用 `ralph trust --show` 查看，然后开始新的循环或会话。",
     reason_passed_after_failing: "检查在之前失败的相同文件上通过了：结果不稳定，或者仓库之外有变化（安装、服务）。未验证。",
     reason_files_moved: "检查运行期间这些文件被替换后又还原：{files}。未验证。如果是检查本身重写了它们，请在下一个循环之前运行一次 `ralph verify --keep-going`。",

@@ -103,6 +103,7 @@ pub(super) static WORDS: Words = Words {
     reason_tidy: "新增的內容中沒有遺留物；關卡等到最後一個任務才執行。",
     reason_definition_changed: "專案中的關卡定義不是使用者所接受的版本。",
     reason_definition_revoked: "Loop 執行期間，對此專案關卡的信任已被撤回。",
+    reason_not_yet: "等待 {what} 時已達到限制。",
     reason_accepted_since: "這些檢查在本循環或會話開始之後才被接受，因此需要你來判斷：用 `ralph trust --show` 查看，然後開始新的循環或會話。",
     reason_passed_after_failing: "檢查在之前失敗的相同檔案上通過了：結果不穩定，或者倉庫之外有變化（安裝、服務）。未驗證。",
     reason_files_moved: "檢查執行期間這些檔案被替換後又還原：{files}。未驗證。如果是檢查本身重寫了它們，請在下一個循環之前執行一次 `ralph verify --keep-going`。",

@@ -42,7 +42,7 @@ impl Scene {
 
     fn told(&self, since: Option<&str>) -> Vec<String> {
         let scratch = TempDir::new().expect("a folder");
-        look_at(&self.root(), scratch.path(), since).iter().map(ToString::to_string).collect()
+        flaws(&self.root(), scratch.path(), since).iter().map(ToString::to_string).collect()
     }
 }
 
@@ -88,7 +88,7 @@ fn before_the_first_commit_and_without_git_nothing_goes_wrong() {
     assert_eq!(scene.told(None), ["a.py:1: a debugger statement (`breakpoint()`)"], "staged is added, too");
     let plain = TempDir::new().expect("a folder");
     fs::write(plain.path().join("a.py"), "breakpoint()\n").expect("our own");
-    assert_eq!(look_at(plain.path(), plain.path(), None), []);
+    assert_eq!(flaws(plain.path(), plain.path(), None), []);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use ralph_core::config::detect::{self, Project, Proposal};
 use ralph_core::config::{Config, Guard};
-use ralph_core::ledger::facts::{Evidence, Standing};
+use ralph_core::ledger::facts::Standing;
 use ralph_core::model::gate::{GateReport, Outcome};
 use ralph_core::model::id::Digest;
 use ralph_core::model::layout::Layout;
@@ -288,12 +288,12 @@ impl Plan {
         let asked = Asked::all_of_it();
         let looked = verify::plain_case(place, &in_force).look(&asked, &mut live)?;
         drop(live);
-        let Some(Evidence::Gates(seen)) = looked.facts.evidence else { return Ok(self) };
+        let Some(seen) = looked.facts.gates() else { return Ok(self) };
         let width = table::width(seen.reports.iter().map(|report| &report.gate));
-        for report in seen.reports {
-            terminal::say(table::line(&report, width));
+        for report in &seen.reports {
+            terminal::say(table::line(report, width));
             if let Some(chosen) = config.gates.iter_mut().find(|chosen| chosen.proposal.run == report.run) {
-                chosen.tried = Some(report);
+                chosen.tried = Some(report.clone());
             }
         }
         self.effective = read_config(place, Layout::Native, config.text().as_bytes())?;

@@ -1,6 +1,6 @@
 //! `ralph loop`: a headless agent, again and again, until the gates pass on the tree it leaves.
 
-use crate::checks::task_list;
+use crate::checks::tasks;
 use crate::show::progress::plan::PlanSheet;
 use ralph_core::clients::list;
 use std::process::ExitCode;
@@ -175,7 +175,7 @@ fn drive(
     output: &OutputArguments,
 ) -> Done {
     let output = output.output();
-    let tasks = plan.goal.list.clone().map(|list| task_list::progress_of(place.repo.root.clone(), list));
+    let tasks = plan.goal.list.clone().map(|list| tasks::progress_of(place.repo.root.clone(), list));
     let mut follow = follow::new(output, plan, &place.home, tasks, signals);
     let driver = Driver {
         home: &place.home,

@@ -9,7 +9,7 @@ use ralph_core::model::verdict::Verdict;
 use super::context::Place;
 use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
-use crate::checks::task_list;
+use crate::checks::tasks;
 use crate::loops::ancestry;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::guard::guard_id;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         if found.happen(&place.home, &Happening::Resume { by: by.clone() })? {
             resumed += 1;
             let list = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
-            let tasks = list.map(|list| task_list::look(&found.repo.root, list));
+            let tasks = list.map(|list| tasks::read(&found.repo.root, list));
             terminal::say(language::telling(&found.state, tasks.as_ref()).resumed());
             terminal::say(format_args!("\n{}", found.id));
         }

@@ -7,7 +7,7 @@ use ralph_core::model::id::SessionId;
 
 use super::context::Place;
 use super::{Done, Failure};
-use crate::checks::task_list;
+use crate::checks::tasks;
 use crate::loops::ancestry;
 use crate::loops::session::start::{Begun, Refused, Start, accepted_gates};
 use crate::show::{exit, language, terminal};
@@ -69,7 +69,7 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
     let begun = start.start(request).map_err(refused)?;
     let found = begun.the_loop();
     let tasks = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
-    let tasks = tasks.map(|list| task_list::look(&found.repo.root, list));
+    let tasks = tasks.map(|list| tasks::read(&found.repo.root, list));
     let telling = language::telling(&found.state, tasks.as_ref());
     let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();
     terminal::say(match begun {

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, start};
-use crate::checks::task_list;
+use crate::checks::tasks;
 use crate::loops::ancestry;
 use crate::loops::judge::{Asked, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
@@ -249,7 +249,7 @@ fn claims(found: &SessionLoop) -> SessionStop {
     let goal = found.state.goal.as_ref();
     SessionStop {
         promise: goal.and_then(|goal| goal.promise.as_ref()).map(|_| PromiseSeen::Absent),
-        tasks: goal.and_then(|goal| goal.list.as_ref()).map(|list| task_list::look(&found.repo.root, list)),
+        tasks: goal.and_then(|goal| goal.list.as_ref()).map(|list| tasks::read(&found.repo.root, list)),
         ..SessionStop::default()
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::Done;
 use super::context::Place;
-use crate::checks::task_list;
+use crate::checks::tasks;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::show::language;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
@@ -198,7 +198,7 @@ fn standing(state: &State, lang: Lang) -> String {
 /// What there is to say of a loop beside how it stands: of a session's loop all that a person follows it by.
 fn lines(place: &Place, state: &State, lang: Lang) -> Vec<String> {
     if let Some(goal) = &state.goal {
-        let tasks = goal.list.as_ref().map(|list| task_list::look(&place.repo.root, list));
+        let tasks = goal.list.as_ref().map(|list| tasks::read(&place.repo.root, list));
         let rows = Telling { state, tasks: tasks.as_ref(), lang }.rows();
         return rows
             .into_iter()

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::Subject;
-use ralph_core::ledger::facts::{Evidence, Facts, GatesSeen, Standing};
+use ralph_core::ledger::facts::{Facts, Standing};
 use ralph_core::model::budget::Attempts;
+use ralph_core::model::finding::GatesSeen;
 use ralph_core::model::gate::{Answer, Gate, GateReport, Order};
 use ralph_core::model::limits::{Limits, Sourced};
 use ralph_core::model::preset;
@@ -218,10 +219,7 @@ impl<'a> Verified<'a> {
     }
 
     fn gates(&self) -> Option<&GatesSeen> {
-        match &self.facts.evidence {
-            Some(Evidence::Gates(seen)) => Some(seen),
-            _ => None,
-        }
+        self.facts.gates()
     }
 
     pub(super) fn exit_code(&self) -> u8 {

@@ -479,7 +479,7 @@ impl GuardedStop<'_> {
 
     /// What was judged now is what the next stop starts from.
     fn start_over(&mut self, outcome: &Outcome) -> Result<(), NotChecked> {
-        if let Some(ralph_core::ledger::facts::Evidence::Gates(seen)) = &outcome.facts.evidence {
+        if let Some(seen) = outcome.facts.gates() {
             self.watched.tree = seen.tree.to_string();
         }
         self.watched.wrote = false;

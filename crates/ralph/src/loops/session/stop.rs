@@ -10,9 +10,10 @@ use ralph_core::clients::hook::BackgroundWork;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::{CancelCause, Subject};
-use ralph_core::ledger::facts::{SessionStop, TasksSeen};
+use ralph_core::ledger::facts::SessionStop;
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
+use ralph_core::model::finding::TasksSeen;
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::Digest;
 use ralph_core::model::language::Lang;
@@ -23,7 +24,7 @@ use ralph_core::model::verdict::Verdict;
 use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
 
-use crate::checks::{openspec, task_list};
+use crate::checks::{openspec, tasks};
 use crate::clients::claude::settings::DEFAULT_BLOCK_CAP;
 use crate::loops::judge::{Case, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
@@ -207,7 +208,7 @@ impl LoopStop<'_> {
         let promise = goal.promise.as_deref().and_then(Promise::new);
         SessionStop {
             promise: promise.map(|promise| promise::look(&promise, &self.door.call.last_message)),
-            tasks: goal.list.as_ref().map(|list| task_list::look(&self.found.repo.root, list)),
+            tasks: goal.list.as_ref().map(|list| tasks::read(&self.found.repo.root, list)),
             ..self.door.session_stop(self.background)
         }
     }
@@ -269,7 +270,7 @@ impl LoopStop<'_> {
                     if asks { self.found.with_lost_report(banner) } else { self.found.with_report(banner) };
                 Ok(tell(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
-            Decision::Wait { what } => Ok(tell(telling.waiting(what))),
+            Decision::Wait { what, .. } => Ok(tell(telling.waiting(what))),
             Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
@@ -381,5 +382,5 @@ fn preset_of(found: &SessionLoop) -> &'static Preset {
 /// The task list of a loop, where it has one.
 pub(crate) fn tasks_of(found: &SessionLoop) -> Option<TasksSeen> {
     let list = found.state.goal.as_ref()?.list.as_ref()?;
-    Some(task_list::look(&found.repo.root, list))
+    Some(tasks::read(&found.repo.root, list))
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ralph_core::claims::task_list::{Task, TaskList};
-use ralph_core::ledger::facts::TasksSeen;
+use ralph_core::ledger::facts::SessionStop;
+use ralph_core::model::finding::{Finding, TasksSeen};
 use ralph_core::model::goal::ListSource;
 use ralph_core::model::verdict::Trouble;
 use ralph_core::say::banner::Progress;
@@ -11,8 +12,13 @@ use ralph_core::say::banner::Progress;
 use crate::show::progress::view::TasksLook;
 use crate::sys::files;
 
+/// None where there is no list.
+pub(crate) fn look(stop: &SessionStop) -> Option<Finding> {
+    stop.tasks.clone().map(Finding::TaskList)
+}
+
 /// How the list stands. What cannot be read, is gone or has no boxes tells nothing.
-pub(crate) fn look(root: &Path, list: &ListSource) -> TasksSeen {
+pub(crate) fn read(root: &Path, list: &ListSource) -> TasksSeen {
     let file = list.file.clone();
     match files::read_foreign(&root.join(&list.file)) {
         Ok(Some(text)) => seen(&TaskList::parse(&String::from_utf8_lossy(&text)), file),
@@ -39,7 +45,7 @@ fn in_one_line(task: &Task) -> String {
 
 /// For whoever shows the progress of a list while it is worked on.
 pub(crate) fn progress_of(root: PathBuf, list: ListSource) -> TasksLook {
-    Box::new(move || match look(&root, &list) {
+    Box::new(move || match read(&root, &list) {
         TasksSeen::List { done, total, .. } => Some(Progress { done, total }),
         TasksSeen::Trouble(_) => None,
     })
