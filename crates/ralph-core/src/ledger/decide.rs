@@ -51,7 +51,7 @@ pub fn decide(state: &State, facts: &Facts) -> Step {
     // A plain look is judged, whatever happened to the looks before it.
     let is_plain = facts.subject == Subject::Plain;
     let ignored = match state.status {
-        Status::Paused if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
+        Status::Paused { .. } if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
         Status::Ended { .. } if !is_plain && state.goal.is_some() => Some(Ignored::Over),
         _ if facts.checks.is_empty() => Some(Ignored::NothingToHold),
         _ => None,
@@ -68,7 +68,7 @@ pub fn decide(state: &State, facts: &Facts) -> Step {
 /// Whether the person asked for something new since errors or a limit paused it. What the person paused stays so.
 fn begins_anew(state: &State, facts: &Facts) -> bool {
     let by_itself =
-        matches!(state.paused, Some(PauseCause::Errors | PauseCause::Limit { .. } | PauseCause::Unproven));
+        matches!(state.paused(), Some(PauseCause::Errors | PauseCause::Limit { .. } | PauseCause::Unproven));
     state.goal.is_none() && by_itself && is_new_prompt(state, facts)
 }
 
@@ -103,7 +103,7 @@ impl Stop<'_> {
         let is_anothers = self.facts.subject == Subject::Plain && self.state.goal.is_some();
         match self.state.status {
             Status::Running if !is_anothers => self.restart_if_due(),
-            Status::Running | Status::Fresh | Status::Ended { .. } | Status::Paused => self.begin(),
+            Status::Running | Status::Fresh | Status::Ended { .. } | Status::Paused { .. } => self.begin(),
         }
         self.note_export();
     }
@@ -475,7 +475,7 @@ impl Stop<'_> {
 
     /// Held without an attempt; one too many in a row lets go, unverified, and pauses the loop.
     fn cannot_tell(&mut self, trouble: Trouble) -> Decision {
-        let in_a_row = self.state.errors.saturating_add(1);
+        let in_a_row = self.state.errors().saturating_add(1);
         let attempt = self.state.attempts;
         let reason = Reason::CannotTell { trouble: trouble.clone() };
         let too_many = (in_a_row >= self.facts.limits.errors.value).then_some(LimitHit::Errors { in_a_row });

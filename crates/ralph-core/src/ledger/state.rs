@@ -30,12 +30,7 @@ pub struct State {
     pub limits: Option<Limits>,
     /// Judged stops since the count last started.
     pub attempts: u32,
-    /// Stops in a row at which nothing could be told.
-    pub errors: u32,
     pub started_at: Option<Timestamp>,
-    /// Since when it is paused, while it is.
-    #[serde(default)]
-    pub paused_at: Option<Timestamp>,
     /// Seconds that it was paused in all: they are not on its clock.
     #[serde(default)]
     pub rested: u64,
@@ -66,9 +61,6 @@ pub struct State {
     /// The prompt of the person that a guarded session works on.
     #[serde(default)]
     pub prompt: Option<String>,
-    /// Why it is paused, while it is.
-    #[serde(default)]
-    pub paused: Option<PauseCause>,
     /// How its session went away, until one carries it on.
     #[serde(default)]
     pub gone: Option<PauseCause>,
@@ -151,13 +143,16 @@ pub struct Red {
 /// More trees than anybody comes back to.
 const MOST_FAILED_TREES: usize = 100;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
     #[default]
     Fresh,
     Running,
-    Paused,
+    Paused {
+        why: PauseCause,
+        since: Timestamp,
+    },
     Ended {
         verdict: Verdict,
     },
@@ -184,6 +179,32 @@ impl State {
         self.status == Status::Running
     }
 
+    /// Whether it can still go on: it runs, or it is paused.
+    pub fn is_open(&self) -> bool {
+        matches!(self.status, Status::Running | Status::Paused { .. })
+    }
+
+    /// Errors in a row.
+    pub fn errors(&self) -> u32 {
+        u32::try_from(self.troubles.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Why it is paused, while it is.
+    pub fn paused(&self) -> Option<&PauseCause> {
+        match &self.status {
+            Status::Paused { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Since when it is paused, while it is.
+    pub fn paused_since(&self) -> Option<Timestamp> {
+        match &self.status {
+            Status::Paused { since, .. } => Some(*since),
+            _ => None,
+        }
+    }
+
     /// How many agents were called.
     pub fn agent_calls(&self) -> u32 {
         u32::try_from(self.agents.len()).unwrap_or(u32::MAX)
@@ -204,7 +225,7 @@ impl State {
 
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         self.events += 1;
-        let was_paused = self.status == Status::Paused;
+        let paused_since = self.paused_since();
         self.last_activity = Some(at);
         self.drive.apply(event);
         match event {
@@ -243,7 +264,7 @@ impl State {
                 self.excused.clear();
                 self.idle_holds = 0;
             }
-            Event::Paused { why } => self.pause(why),
+            Event::Paused { why } => self.pause(at, why),
             Event::Resumed { renewed } => self.resume(*renewed),
             Event::Unbound => {
                 self.session = None;
@@ -310,35 +331,25 @@ impl State {
                 self.running = None;
                 self.err(&TypedError { kind: trouble.kind(), what: trouble.to_string() }, *in_a_row);
                 if *verdict == Verdict::Paused {
-                    self.status = Status::Paused;
-                    self.paused = Some(PauseCause::Errors);
+                    self.status = self.paused_for(at, PauseCause::Errors);
                 }
             }
         }
-        self.rest(was_paused, at);
-    }
-
-    /// Keeps the time that it rests off its clock.
-    fn rest(&mut self, was_paused: bool, at: Timestamp) {
-        match (was_paused, self.status == Status::Paused) {
-            (false, true) => self.paused_at = Some(at),
-            (true, false) => {
-                let since = self.paused_at.take().unwrap_or(at);
-                self.rested += seconds_between(since, at);
-            }
-            _ => {}
+        if let (Some(since), None) = (paused_since, self.paused_since()) {
+            // The time that it rested is not on its clock.
+            let since = self.started_at.map_or(since, |started| since.max(started));
+            self.rested += seconds_between(since, at);
         }
     }
 
     /// Seconds that it has been at work.
     pub fn seconds_at_work(&self, now: Timestamp) -> u64 {
         let Some(started) = self.started_at else { return 0 };
-        let now = self.paused_at.unwrap_or(now);
+        let now = self.paused_since().unwrap_or(now);
         seconds_between(started, now).saturating_sub(self.rested)
     }
 
     fn err(&mut self, error: &TypedError, in_a_row: u32) {
-        self.errors = in_a_row;
         self.troubles.push(error.clone());
         let most = in_a_row as usize;
         if self.troubles.len() > most {
@@ -347,25 +358,27 @@ impl State {
     }
 
     fn forget_errors(&mut self) {
-        self.errors = 0;
         self.troubles.clear();
     }
 
     /// What paused it first is what it waits for, also when its session goes away after that.
-    fn pause(&mut self, why: &PauseCause) {
+    fn pause(&mut self, at: Timestamp, why: &PauseCause) {
         if why.is_departure() {
             self.gone = Some(why.clone());
         }
-        if self.status != Status::Paused {
-            self.status = Status::Paused;
-            self.paused = Some(why.clone());
+        if self.paused().is_none() {
+            self.status = Status::Paused { why: why.clone(), since: at };
         }
+    }
+
+    /// Paused for another reason is still the same pause.
+    fn paused_for(&self, at: Timestamp, why: PauseCause) -> Status {
+        Status::Paused { why, since: self.paused_since().unwrap_or(at) }
     }
 
     /// Goes on where it was: what was counted stays, errors do not.
     fn resume(&mut self, renewed: bool) {
         self.status = if self.subject.is_some() { Status::Running } else { Status::Fresh };
-        self.paused = None;
         self.renewals += u32::from(renewed);
         self.idle_holds = 0;
         self.unchanged = 0;
@@ -381,13 +394,11 @@ impl State {
             CancelCause::Command | CancelCause::FileDeleted | CancelCause::Replaced => Verdict::Cancelled,
         };
         self.status = Status::Ended { verdict };
-        self.paused = None;
     }
 
     fn start_count(&mut self, at: Timestamp) {
         self.attempts = 0;
         self.forget_errors();
-        self.paused = None;
         self.renewals = 0;
         self.agents.clear();
         self.last_report = None;
@@ -397,7 +408,7 @@ impl State {
         self.idle_holds = 0;
         self.drive = Drive { wishes: self.drive.wishes.take(), ..Drive::default() };
         self.started_at = Some(at);
-        (self.paused_at, self.rested) = (None, 0);
+        self.rested = 0;
         self.unchanged = 0;
         self.last = None;
         self.running = None;
@@ -482,14 +493,10 @@ impl State {
                 watch.wrote = false;
             }
         }
-        self.paused = match (judgement.verdict, judgement.limit) {
-            (Verdict::Paused, Some(limit)) => Some(PauseCause::Limit { limit }),
-            (Verdict::Paused, None) => Some(PauseCause::Unproven),
-            _ => None,
-        };
-        self.status = match judgement.verdict {
-            Verdict::Paused => Status::Paused,
-            verdict if verdict.is_terminal() => Status::Ended { verdict },
+        self.status = match (judgement.verdict, judgement.limit) {
+            (Verdict::Paused, Some(limit)) => self.paused_for(at, PauseCause::Limit { limit }),
+            (Verdict::Paused, None) => self.paused_for(at, PauseCause::Unproven),
+            (verdict, _) if verdict.is_terminal() => Status::Ended { verdict },
             _ => Status::Running,
         };
         self.last = Some(LastJudgement {

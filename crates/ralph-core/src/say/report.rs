@@ -373,7 +373,7 @@ impl Folding<'_> {
     }
 
     fn is_at_rest(&self) -> bool {
-        matches!(self.state.status, Status::Paused | Status::Ended { .. })
+        matches!(self.state.status, Status::Paused { .. } | Status::Ended { .. })
     }
 
     fn begun(&self, at: Timestamp, event: &Event) -> Option<LoopReport> {
@@ -526,7 +526,7 @@ impl Folding<'_> {
             Some(Attempts::Unlimited) | None => None,
         };
         report.ending = match (state.status, self.cancelled, state.last) {
-            (Status::Paused, ..) => Ending::Paused(state.paused.unwrap_or(PauseCause::Command)),
+            (Status::Paused { why, .. }, ..) => Ending::Paused(why),
             (Status::Ended { .. }, Some(why), _) => Ending::Cancelled(why),
             (Status::Ended { verdict }, _, Some(last)) => {
                 Ending::Judged { verdict, reason: last.reason, limit: last.limit }

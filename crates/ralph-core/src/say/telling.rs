@@ -84,7 +84,7 @@ impl<'a> Telling<'a> {
     /// Why it is paused, and how it goes on.
     pub fn paused(&self) -> String {
         let (iteration, progress) = (self.iteration(), self.progress());
-        match &self.state.paused {
+        match &self.state.paused() {
             Some(PauseCause::Limit {
                 limit: LimitHit::AgentCalls { most } | LimitHit::Attempts { most },
             }) => {
@@ -139,8 +139,8 @@ impl<'a> Telling<'a> {
         let most = most.map_or_else(|| words.unlimited.to_owned(), |most| most.to_string());
         rows.push((words.label_iteration, format!("#{n} / {most}")));
         rows.extend(self.next().map(|next| (words.label_next, next.to_owned())));
-        if state.errors > 0 {
-            rows.push((words.label_errors, state.errors.to_string()));
+        if state.errors() > 0 {
+            rows.push((words.label_errors, state.errors().to_string()));
         }
         let last = state.last.as_ref().map(|last| format!(": {}", sentence(&last.reason, self.lang)));
         rows.push((words.label_last, format!("{}{}", standing(state, self.lang), last.unwrap_or_default())));
@@ -250,7 +250,7 @@ pub fn standing(state: &State, lang: Lang) -> String {
     let words = lang.words();
     match state.status {
         Status::Fresh => words.verdict_not_judged.to_owned(),
-        Status::Paused => words.verdict_paused.to_owned(),
+        Status::Paused { .. } => words.verdict_paused.to_owned(),
         Status::Ended { verdict } => verdict_word(verdict, lang).to_owned(),
         Status::Running if state.subject == Some(Subject::Session) && state.session.is_none() => {
             words.verdict_unbound.to_owned()

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ralph_core::ledger::event::{ProcessIdentity, Subject};
-use ralph_core::ledger::state::{State, Status};
+use ralph_core::ledger::state::State;
 use ralph_core::model::foreign_text;
 use ralph_core::model::secrets::Secrets;
 
@@ -112,7 +112,7 @@ impl Recorded {
         let mut recorded = Self::default();
         for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
             let state = ledger::state(&repo_home.loop_dir(&id)).unwrap_or_default();
-            if matches!(state.status, Status::Running | Status::Paused) {
+            if state.is_open() {
                 recorded.add(state);
             }
         }

@@ -142,7 +142,7 @@ pub(crate) fn take_over(
         if taken.is_some() {
             return Vec::new();
         }
-        let resumed = state.paused.is_some().then_some(Event::Resumed { renewed: false });
+        let resumed = state.paused().is_some().then_some(Event::Resumed { renewed: false });
         let now = clock::now();
         let no_wait = (at_once && state.drive.wait.is_some())
             .then(|| Event::WaitsUntil { until: now, why: "a person said to go on".into() });

@@ -502,7 +502,7 @@ impl WatchForFreedom {
             while is_done.recv_timeout(LOOK_EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 // A ledger that was tampered with is found out again by whoever we stop here.
                 let is_over = match ledger.state() {
-                    Ok(state) => matches!(state.status, Status::Paused | Status::Ended { .. }),
+                    Ok(state) => matches!(state.status, Status::Paused { .. } | Status::Ended { .. }),
                     Err(error) => matches!(error, LedgerError::Tampered { .. }),
                 };
                 if is_over {

@@ -64,7 +64,7 @@ impl SessionLoop {
         if let Some(over) = found.as_mut().filter(|found| !found.is_open()) {
             files::sweep_temporary(&over.dir());
             files::sweep_temporary(&home.sessions_dir());
-            over.report_its_end(home, Status::Running);
+            over.report_its_end(home, &Status::Running);
             over.settle(home)?;
         }
         Ok(found)
@@ -142,7 +142,7 @@ impl SessionLoop {
     /// Whether it was paused by a person, or for one to decide.
     pub(crate) fn waits_for_a_person(&self) -> bool {
         matches!(
-            self.state.paused,
+            self.state.paused(),
             Some(PauseCause::Word | PauseCause::Command | PauseCause::Limit { .. } | PauseCause::Errors)
         )
     }
@@ -150,7 +150,7 @@ impl SessionLoop {
     /// Takes up what happened. The state afterwards is in `self`; whether it made a difference is told.
     pub(crate) fn happen(&mut self, home: &Home, happening: &Happening) -> io::Result<bool> {
         let before = self.state.session.clone();
-        let was = self.state.status;
+        let was = self.state.status.clone();
         let lock = self.lock()?;
         let now = clock::now();
         let handle = self.handle();
@@ -169,7 +169,7 @@ impl SessionLoop {
         if self.is_open() {
             self.keep_binding(home, before.as_ref())?;
         }
-        self.report_its_end(home, was);
+        self.report_its_end(home, &was);
         Ok(!events.is_empty())
     }
 
@@ -189,7 +189,7 @@ impl SessionLoop {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state.status, Status::Running | Status::Paused)
+        self.state.is_open()
     }
 
     /// Writes the first event of a loop.
@@ -233,23 +233,23 @@ impl SessionLoop {
     /// Looks again after somebody else wrote to the ledger, and lets everything beside it say the same.
     pub(crate) fn settle(&mut self, home: &Home) -> io::Result<()> {
         let before = self.state.session.clone();
-        let was = self.state.status;
+        let was = self.state.status.clone();
         let lock = self.lock()?;
         self.state = ledger::state(&self.dir())?;
         let shown = self.show();
         drop(lock);
-        self.report_its_end(home, was);
+        self.report_its_end(home, &was);
         // Last: as long as a session leads to a loop that is over, its next stop tries the rest again.
         if self.is_open() || shown.is_ok() { self.keep_binding(home, before.as_ref()) } else { Ok(()) }
     }
 
     /// Writes the report of a loop that has just ended, or was let go at a limit. A person who pauses it, or a session that
     /// goes away, ends nothing. The end holds, whether or not there is a report of it.
-    fn report_its_end(&mut self, home: &Home, was: Status) {
-        let at_a_limit = matches!(self.state.paused, Some(PauseCause::Limit { .. } | PauseCause::Errors));
-        let is_let_go = match (was, self.state.status) {
-            (Status::Running | Status::Paused, Status::Ended { .. }) => true,
-            (Status::Running, Status::Paused) => at_a_limit,
+    fn report_its_end(&mut self, home: &Home, was: &Status) {
+        let at_a_limit = matches!(self.state.paused(), Some(PauseCause::Limit { .. } | PauseCause::Errors));
+        let is_let_go = match (was, &self.state.status) {
+            (Status::Running | Status::Paused { .. }, Status::Ended { .. }) => true,
+            (Status::Running, Status::Paused { .. }) => at_a_limit,
             _ => false,
         };
         if !is_let_go {
@@ -287,7 +287,7 @@ impl SessionLoop {
     fn show(&self) -> io::Result<()> {
         let file = OnDisk::new(&self.repo_home, &self.repo.root);
         match self.state.status {
-            Status::Running | Status::Paused => file.write(&self.id, &self.state),
+            Status::Running | Status::Paused { .. } => file.write(&self.id, &self.state),
             Status::Fresh | Status::Ended { .. } => file.remove(&self.id),
         }
     }

@@ -29,12 +29,10 @@ pub(crate) fn of_verdict(verdict: Verdict) -> u8 {
 
 /// Of a driven loop as it was left. A verdict that came before the signal stands.
 pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
-    match (state.status, signal) {
-        (Status::Ended { verdict }, _) => of_verdict(verdict),
+    match (&state.status, signal) {
+        (Status::Ended { verdict }, _) => of_verdict(*verdict),
         (_, Some(signal)) => code_of_signal(signal),
-        (Status::Paused, None) if matches!(state.paused, Some(PauseCause::AgentCouldNotStart { .. })) => {
-            USAGE
-        }
+        (Status::Paused { why: PauseCause::AgentCouldNotStart { .. }, .. }, None) => USAGE,
         (_, None) => NEEDS_PERSON,
     }
 }

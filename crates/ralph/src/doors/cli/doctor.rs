@@ -392,7 +392,7 @@ impl Examination {
         let open: Vec<&SessionLoop> = loops.iter().filter(|found| is_open(found)).collect();
         let driven = DrivenLoop::open_in(&place.repo_home)?;
         for found in &driven {
-            let what = match (found.driven_by(), &found.state.paused) {
+            let what = match (found.driven_by(), &found.state.paused()) {
                 (Some(process), _) => format!("driven by process {process}"),
                 (None, Some(why)) => format!("paused ({}); `ralph resume` goes on", pause_cause(why)),
                 (None, None) => "left open, nobody drives it; `ralph resume` goes on".to_owned(),
@@ -427,7 +427,7 @@ impl Examination {
         });
         match states.max_by_key(|(_, last, _)| last.at) {
             Some((id, last, status)) => {
-                let paused = if status == Status::Paused { ", paused" } else { "" };
+                let paused = if matches!(status, Status::Paused { .. }) { ", paused" } else { "" };
                 self.good(
                     "last judged",
                     format!("{}: {id} {}{paused}", terminal::ago(last.at, clock::now()), last.verdict),
@@ -509,7 +509,7 @@ fn recent_loops(place: &Place) -> Result<Vec<SessionLoop>, Failure> {
 }
 
 fn is_open(found: &SessionLoop) -> bool {
-    matches!(found.state.status, Status::Running | Status::Paused)
+    found.state.is_open()
 }
 
 fn why_it_goes_on(state: &State) -> String {
@@ -518,8 +518,8 @@ fn why_it_goes_on(state: &State) -> String {
         (Some(last), None) => feedback::sentence(&last.reason),
         (None, None) => "not judged yet".to_owned(),
     };
-    match (state.status, &state.session) {
-        (Status::Paused, _) => format!("paused; last: {reason}"),
+    match (&state.status, &state.session) {
+        (Status::Paused { .. }, _) => format!("paused; last: {reason}"),
         (_, None) => format!("no session carries it yet; {reason}"),
         (_, Some(_)) => format!("goes on after {} judged stops: {reason}", state.attempts),
     }

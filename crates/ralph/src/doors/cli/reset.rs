@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::{Event, ResetCause, Subject};
-use ralph_core::ledger::state::Status;
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Layout;
 
@@ -78,7 +77,7 @@ fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
     let mut open = Vec::new();
     for id in place.repo_home.loops() {
         let state = ledger::read(&place.repo_home.loop_dir(&id))?.state;
-        let is_open = matches!(state.status, Status::Running | Status::Paused);
+        let is_open = state.is_open();
         if is_open && state.subject != Some(Subject::Driver) {
             open.push(id);
         }

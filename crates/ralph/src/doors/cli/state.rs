@@ -331,7 +331,7 @@ fn shown(found: &SessionLoop, session: &SessionId) -> Value {
     let (status, verdict) = match state.status {
         Status::Fresh => ("fresh", None),
         Status::Running => ("running", None),
-        Status::Paused => ("paused", None),
+        Status::Paused { .. } => ("paused", None),
         Status::Ended { verdict } => ("ended", Some(verdict)),
     };
     json!({
@@ -345,7 +345,7 @@ fn shown(found: &SessionLoop, session: &SessionId) -> Value {
         "attempts": state.attempts,
         "started_at": state.started_at,
         "last_activity": state.last_activity,
-        "paused": state.paused,
+        "paused": state.paused(),
         "error": state.given_up,
         "notes": state.notes,
     })
@@ -356,7 +356,7 @@ fn open_loop(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure>
     let found = newest(place, session)?;
     match found.state.status {
         Status::Ended { verdict } => Err(over(session, verdict)),
-        Status::Fresh | Status::Running | Status::Paused => Ok(found),
+        Status::Fresh | Status::Running | Status::Paused { .. } => Ok(found),
     }
 }
 

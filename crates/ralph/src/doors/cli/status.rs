@@ -191,7 +191,7 @@ fn standing(state: &State, lang: Lang) -> String {
         Status::Running => paint(ODD, text),
         Status::Ended { verdict: Verdict::Verified } => paint(GOOD, text),
         Status::Ended { verdict: Verdict::Claimed | Verdict::Cancelled } => paint(ODD, text),
-        Status::Paused | Status::Ended { .. } => paint(BAD, text),
+        Status::Paused { .. } | Status::Ended { .. } => paint(BAD, text),
     }
 }
 

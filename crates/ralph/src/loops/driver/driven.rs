@@ -3,7 +3,7 @@
 use std::io;
 
 use ralph_core::ledger::event::Subject;
-use ralph_core::ledger::state::{State, Status};
+use ralph_core::ledger::state::State;
 use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::LoopId;
 
@@ -43,7 +43,7 @@ impl DrivenLoop {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state.status, Status::Running | Status::Paused)
+        self.state.is_open()
     }
 
     /// A person pauses or cancels it; whoever drives it hears of it within moments. Whether it made a difference is told.

@@ -405,8 +405,8 @@ impl GuardedStop<'_> {
     /// No tool that can write ran since the prompt. A session that was blocked before that is not verified by it.
     fn was_not_checked(&self) -> Result<HookReply, NotChecked> {
         let same_turn = self.door.call.prompt.is_some() && self.state.prompt == self.door.call.prompt;
-        if let (Status::Ended { verdict }, true) = (self.state.status, same_turn) {
-            return Ok(tell(judged_before(verdict)));
+        if let (Status::Ended { verdict }, true) = (&self.state.status, same_turn) {
+            return Ok(tell(judged_before(*verdict)));
         }
         let Some(last) = self.state.last.as_ref().filter(|_| self.state.is_running()) else {
             return Ok(HookReply::Silent);
@@ -422,8 +422,8 @@ impl GuardedStop<'_> {
     /// The user paused it, or somebody in their name: said at every stop that is not checked for it.
     fn rests(&self) -> Result<HookReply, NotChecked> {
         let state = self.guarded.state(self.door)?;
-        let by_user = matches!(state.paused, Some(PauseCause::Word | PauseCause::Command));
-        let Some(since) = state.paused_at.filter(|_| by_user) else { return Ok(HookReply::Silent) };
+        let by_user = matches!(state.paused(), Some(PauseCause::Word | PauseCause::Command));
+        let Some(since) = state.paused_since().filter(|_| by_user) else { return Ok(HookReply::Silent) };
         let at = since.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M:%S").to_string();
         let line = fill(language::of_person().words().guard_rests, &[("at", &at)]);
         Ok(tell(format!("ralph: {line}")))

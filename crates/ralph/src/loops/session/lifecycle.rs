@@ -49,7 +49,9 @@ impl SessionEvent<'_> {
     fn is_back(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
         match found.state.status {
             Status::Running => self.goes_on(found),
-            Status::Paused => Ok(HookReply::Tell { person: Some(self.paused_banner(found)), agent: None }),
+            Status::Paused { .. } => {
+                Ok(HookReply::Tell { person: Some(self.paused_banner(found)), agent: None })
+            }
             Status::Fresh | Status::Ended { .. } => Ok(HookReply::Silent),
         }
     }

@@ -6,7 +6,6 @@ use std::io;
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::claims::start_request::{ListWanted, StartRequest};
 use ralph_core::ledger::event::{CancelCause, Event, ProcessIdentity, Subject};
-use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::{Carrier, Happening};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::goal::{ALL_TASKS_DONE, Goal, ListSource};
@@ -230,7 +229,7 @@ impl Start<'_> {
             there.happen(self.home, &Happening::Cancel(CancelCause::Replaced))?;
             return Ok(None);
         }
-        if there.state.status == Status::Paused && is_about(&there, goal) {
+        if there.state.paused().is_some() && is_about(&there, goal) {
             self.resume(&mut there)?;
             return Ok(Some(there));
         }

@@ -4,7 +4,6 @@ use ralph_core::claims::control_word::{self, ControlWord};
 use ralph_core::claims::start_request;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::event::{CancelCause, PauseCause};
-use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
 use ralph_core::say::feedback::session::briefing;
 
@@ -56,7 +55,7 @@ impl SessionEvent<'_> {
                 Some(self.paused_banner(&found))
             }
             // One that rests already says so again: its own banner offers the word.
-            Some(found) if found.state.status == Status::Paused => Some(self.paused_banner(&found)),
+            Some(found) if found.state.paused().is_some() => Some(self.paused_banner(&found)),
             Some(_) | None => None,
         };
         let freed =

@@ -160,7 +160,7 @@ fn gate_finished(report: &GateReport) -> Value {
 
 fn judged(number: u32, state: &State) -> Value {
     // Errors in a row are forgotten at a judgement: where there are some, this was none.
-    if let Some(trouble) = state.troubles.last().filter(|_| state.errors > 0) {
+    if let Some(trouble) = state.troubles.last().filter(|_| state.errors() > 0) {
         return json!({
             "iteration": number, "verdict": "cannot_tell", "code": "cannot_tell", "limit": null, "failing": null,
             "tree": null, "why": trouble.what,
@@ -188,7 +188,7 @@ fn judgement(last: &LastJudgement) -> Map<String, Value> {
 fn ends(plan: &DrivePlan, state: &State, signal: Option<i32>) -> Value {
     let verdict = match state.status {
         Status::Ended { verdict } => verdict.code(),
-        Status::Paused => "paused",
+        Status::Paused { .. } => "paused",
         Status::Running | Status::Fresh => "open",
     };
     let seconds = state.started_at.zip(state.last_activity).map(|(from, to)| seconds(between(from, to)));
@@ -200,7 +200,7 @@ fn ends(plan: &DrivePlan, state: &State, signal: Option<i32>) -> Value {
         "limit": Value::Null,
         "failing": [],
         "tree": Value::Null,
-        "paused": state.paused,
+        "paused": state.paused(),
         "iterations": state.drive.iterations,
         "cost_usd": cost_so_far(plan, state),
         "seconds": seconds,

@@ -69,7 +69,7 @@ impl Lines {
     /// What came of the tree that an iteration left.
     pub(crate) fn judged(&self, state: &State) -> String {
         // Errors in a row are forgotten at a judgement: where there are some, this was none.
-        if let Some(trouble) = state.troubles.last().filter(|_| state.errors > 0) {
+        if let Some(trouble) = state.troubles.last().filter(|_| state.errors() > 0) {
             return format!("cannot tell: {}", one_line(&trouble.what, 200));
         }
         let Some(last) = &state.last else { return "not judged".into() };
@@ -117,10 +117,10 @@ impl Lines {
                 let why = state.last.as_ref().map(|_| format!(": {}", self.judged(state)));
                 format!("{} after {used}{}", ended_word(verdict), why.unwrap_or_default())
             }
-            Status::Paused => {
-                let why = state.paused.as_ref().map_or_else(|| "it was told to".into(), pause_cause);
+            Status::Paused { .. } => {
+                let why = state.paused().map_or_else(|| "it was told to".into(), pause_cause);
                 let last = state.drive.last_failure.as_ref();
-                let last = last.filter(|_| state.paused == Some(PauseCause::Errors));
+                let last = last.filter(|_| state.paused() == Some(&PauseCause::Errors));
                 let why = last.map_or_else(|| why.clone(), |last| format!("{why}, the last: {last}"));
                 format!("paused after {used}: {}; `ralph resume` goes on", one_line(&why, 300))
             }

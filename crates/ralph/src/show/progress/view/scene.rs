@@ -227,7 +227,7 @@ impl Scene {
 
     /// The line that an iteration leaves.
     fn iteration_row(&self, number: u32, state: &State, told: &str, now: Now) -> Row {
-        let verdict = state.last.as_ref().map(|last| last.verdict).filter(|_| state.errors == 0);
+        let verdict = state.last.as_ref().map(|last| last.verdict).filter(|_| state.errors() == 0);
         let (mark, style) = match verdict {
             Some(Verdict::Verified) => ("✓", GOOD),
             Some(_) => ("✗", BAD),
@@ -416,9 +416,10 @@ fn run_rows(run: &AgentRun) -> Vec<Row> {
 fn end_row(state: &State, line: String) -> Row {
     let style = match state.status {
         Status::Ended { verdict: Verdict::Verified } => GOOD,
-        Status::Ended { verdict: Verdict::Cancelled } | Status::Paused | Status::Running | Status::Fresh => {
-            ODD
-        }
+        Status::Ended { verdict: Verdict::Cancelled }
+        | Status::Paused { .. }
+        | Status::Running
+        | Status::Fresh => ODD,
         Status::Ended { .. } => BAD,
     };
     Row::of(style, line)
