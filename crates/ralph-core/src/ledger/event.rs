@@ -205,6 +205,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
+    /// The state so far, as JSON: whoever reads a long ledger begins here. It says nothing new.
+    Carried {
+        state: String,
+    },
     /// The user asked a guarded session for something. What it found then is compared at its stop.
     PromptSeen {
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -223,6 +223,17 @@ impl State {
         state
     }
 
+    /// The line from which a reader can go on without those before it.
+    pub fn to_carried(&self) -> Event {
+        Event::Carried { state: serde_json::to_string(self).expect("a state is always JSON") }
+    }
+
+    /// The state after such a line. Only a loop that runs is carried: an end or a pause stands in a line of its own.
+    pub fn from_carried(state: &str) -> Option<Self> {
+        let state: Self = serde_json::from_str(state).ok()?;
+        state.is_running().then(|| Self { events: state.events + 1, ..state })
+    }
+
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         self.events += 1;
         let paused_since = self.paused_since();
@@ -323,6 +334,7 @@ impl State {
                     (watch.wrote, watch.unjudged) = (true, true);
                 }
             }
+            Event::Carried { .. } => {}
             Event::Looked { .. } => self.running = None,
             Event::RunStarted { pid, .. } => self.running = Some(*pid),
             Event::Interrupted { .. } => self.running = None,

@@ -4,6 +4,7 @@
 //! It is asked for a friendly refusal and for records, never for a verdict: a process that gives up its parents (a double
 //! fork) is not recognised. An agent's shell can hide its environment; its ancestors are what it did not choose.
 
+use crate::store::ledger::Loop;
 use std::fmt;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::checks::gates::GatesLock;
 use crate::loops::driver::driven;
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
-use crate::store::{ledger, sessions};
+use crate::store::sessions;
 use crate::sys::files::Lock;
 use crate::sys::proc::{self, Ancestor, Liveness};
 use crate::sys::{clock, env};
@@ -111,7 +112,7 @@ impl Recorded {
         const MOST_LOOKED_AT: usize = 50;
         let mut recorded = Self::default();
         for id in repo_home.loops().into_iter().take(MOST_LOOKED_AT) {
-            let state = ledger::state(&repo_home.loop_dir(&id)).unwrap_or_default();
+            let state = Loop::new(repo_home, &id).state().unwrap_or_default();
             if state.is_open() {
                 recorded.add(state);
             }

@@ -212,7 +212,7 @@ impl Driver<'_> {
         let _ends_with_us = WatchForFreedom::begin(&self.ledger, self.signals);
         let state = self.ledger.state()?;
         self.follow.hear(&News::Begins { plan: self.plan, state: &state });
-        let (last, last_run) = last_seen(&self.dir(), &state)?;
+        let (last, last_run) = last_seen(&self.ledger, &state)?;
         self.keeper.tell(self.follow);
         if let Some(number) = state.drive.not_kept() {
             self.keeper.finish(number);
@@ -602,12 +602,12 @@ fn last_words(summary: &StreamSummary) -> &str {
 }
 
 /// What the gates said when the loop was last judged and how the last run ended, for a drive that goes on after another.
-fn last_seen(dir: &std::path::Path, state: &State) -> Result<(Option<LastVerdict>, LastRun), DriveError> {
+fn last_seen(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict>, LastRun), DriveError> {
     if state.drive.iterations == 0 {
         return Ok((None, LastRun::default()));
     }
     let (mut reports, mut last_run): (Vec<GateReport>, _) = (Vec::new(), LastRun::default());
-    for line in ledger::read(dir)?.lines {
+    for line in ledger.lines()?.lines {
         match line.event {
             Event::RunStarted { .. } => reports.clear(),
             Event::GateRan { report, .. } => reports.push(report),

@@ -186,9 +186,9 @@ impl Case<'_> {
         let passes = facts.gates().is_some_and(|seen| seen.answer() == Answer::Pass);
         let Some(session) = self.session.as_ref().filter(|_| passes) else { return Vec::new() };
         let others = self.home.loops().into_iter().filter(|id| *id != self.loop_id).take(MOST_LOOKED_AT);
-        let dirs = others.map(|id| self.home.loop_dir(&id));
-        let of_session = dirs.filter(|dir| ledger::mentions(dir, session.as_str().as_bytes()));
-        let states = of_session.filter_map(|dir| ledger::state(&dir).ok());
+        let loops = others.map(|id| Loop::new(self.home, &id));
+        let of_session = loops.filter(|other| other.mentions(session.as_str().as_bytes()));
+        let states = of_session.filter_map(|other| other.state().ok());
         // What failed by other gates says nothing about these.
         let same_gates = |state: &State| state.definition.as_ref() == Some(&self.in_force.sha256);
         let of_session = |state: &State| state.session.as_ref() == Some(session) && same_gates(state);

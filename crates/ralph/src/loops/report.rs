@@ -4,6 +4,7 @@
 //! wrote into the repo is remembered outside it with its digest, so that our own reports are no part of the tree that the
 //! gates judge, while whatever somebody else puts there is.
 
+use crate::store::ledger::Loop;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -20,7 +21,6 @@ use serde_json::Value;
 
 use crate::store::effective_gates::Found;
 use crate::store::home::{Home, RepoHome};
-use crate::store::ledger;
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, Trust};
@@ -67,7 +67,7 @@ pub(crate) fn setting(home: &Home, repo: &Repo, settings: &Settings) -> Reports 
 
 /// The report of a loop as its ledger tells it; none of a loop that nobody started for a task.
 pub(crate) fn of_loop(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> io::Result<Option<LoopReport>> {
-    let reading = ledger::read(&repo_home.loop_dir(id))?;
+    let reading = Loop::new(repo_home, id).lines()?;
     let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
     Ok(report.map(|report| {
         let files = report.last_commit().and_then(|last| {
@@ -116,7 +116,7 @@ pub(crate) fn is_written(repo_home: &RepoHome, id: &LoopId, setting: Reports) ->
     if setting == Reports::Off {
         return Ok(true);
     }
-    let reading = ledger::read(&repo_home.loop_dir(id))?;
+    let reading = Loop::new(repo_home, id).lines()?;
     let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
     let about = report.map(|report| About { id: id.clone(), ended: report.ended });
     let record = Record::load(repo_home);

@@ -25,7 +25,7 @@ use crate::loops::{ancestry, report};
 use crate::show::language;
 use crate::store::exports::loop_file::{self, OnDisk, Seen};
 use crate::store::home::{Home, RepoHome};
-use crate::store::ledger::{self, Loop};
+use crate::store::ledger::Loop;
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, Binding};
@@ -82,7 +82,7 @@ impl SessionLoop {
             candidates.extend(repo_home.loops().into_iter().take(MOST_LOOKED_AT));
         }
         for id in candidates {
-            if !ledger::mentions(&repo_home.loop_dir(&id), session.as_str().as_bytes()) {
+            if !Loop::new(&repo_home, &id).mentions(session.as_str().as_bytes()) {
                 continue;
             }
             let found = Self::read(home, repo.clone(), id)?;
@@ -112,7 +112,7 @@ impl SessionLoop {
 
     fn read(home: &Home, repo: Repo, id: LoopId) -> io::Result<Option<Self>> {
         let repo_home = home.repo(&repo.id());
-        let state = ledger::state(&repo_home.loop_dir(&id))?;
+        let state = Loop::new(&repo_home, &id).state()?;
         let of_session = state.goal.is_some() && state.subject == Some(Subject::Session);
         Ok(of_session.then_some(Self { repo, repo_home, id, state, report: None }))
     }
@@ -235,7 +235,7 @@ impl SessionLoop {
         let before = self.state.session.clone();
         let was = self.state.status.clone();
         let lock = self.lock()?;
-        self.state = ledger::state(&self.dir())?;
+        self.state = self.handle().state()?;
         let shown = self.show();
         drop(lock);
         self.report_its_end(home, &was);

@@ -128,6 +128,11 @@ pub(crate) struct RepoHome {
 }
 
 impl RepoHome {
+    /// The repo's folder that a loop's folder lies in.
+    pub(crate) fn of_loop_dir(dir: &Path) -> Self {
+        Self { dir: dir.ancestors().nth(2).unwrap_or(dir).to_owned(), patience: MOMENTS }
+    }
+
     /// For whoever has nobody waiting for an answer.
     pub(crate) fn patient(self) -> Self {
         Self { patience: A_MINUTE, ..self }

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -114,6 +115,11 @@ impl Loop {
         Self::at(home, home.loop_dir(id), Others::PauseOrCancel)
     }
 
+    /// The loop whose folder this is.
+    pub(crate) fn in_folder(dir: &Path) -> Self {
+        Self::at(&RepoHome::of_loop_dir(dir), dir.to_owned(), Others::Write)
+    }
+
     fn at(home: &RepoHome, dir: PathBuf, others: Others) -> Self {
         Self { home: home.clone(), dir, others, known: Mutex::new(Reading::default()) }
     }
@@ -125,10 +131,57 @@ impl Loop {
     /// The state as it is now, without changing anything.
     pub(crate) fn state(&self) -> Result<State, LedgerError> {
         let mut known = self.known();
-        let text = read_text(&self.dir).map_err(|source| self.failed(source))?;
-        // What is wrong with the end is repaired by whoever writes next.
-        let _repaired_later = self.follow(&mut known, &text)?;
+        match self.open_to_read().map_err(|source| self.failed(source))? {
+            // What is wrong with the end is repaired by whoever writes next.
+            Some(mut file) => drop(self.catch_up(&mut known, &mut file)?),
+            None => self.is_gone(&mut known)?,
+        }
         Ok(known.state.clone())
+    }
+
+    /// Every line, for people and checks; nothing is changed.
+    pub(crate) fn lines(&self) -> io::Result<Whole> {
+        let (mut lines, mut reading) = (Vec::new(), Reading::default());
+        let text = read_text(&self.dir)?;
+        let damage = reading.read_lines(&text, Others::Write, |line| lines.push(line));
+        Ok(Whole { lines, state: reading.state, damage })
+    }
+
+    /// The lines since a place, and the place after them. It costs what is new: lines are not held against those before
+    /// them. A ledger that has become shorter is read from its beginning.
+    pub(crate) fn follow(&self, from: u64) -> io::Result<(Vec<Line>, u64)> {
+        let Some(mut file) = self.open_to_read()? else { return Ok((Vec::new(), 0)) };
+        let from = if file.metadata()?.len() < from { 0 } else { from };
+        file.seek(SeekFrom::Start(from))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = lines.filter_map(|line| ledger_line::read_alone(std::str::from_utf8(line).ok()?).ok());
+        Ok((lines.map(|(line, _)| line).collect(), from + whole as u64))
+    }
+
+    /// Whether these bytes stand anywhere in it: most ledgers are told apart without being understood.
+    pub(crate) fn mentions(&self, bytes: &[u8]) -> bool {
+        /// No ledger of a session comes near this.
+        const LONGEST: u64 = 8 << 20;
+        let mut text = Vec::new();
+        let read =
+            File::open(self.dir.join(LEDGER)).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+        read.is_ok() && text.windows(bytes.len().max(1)).any(|window| window == bytes)
+    }
+
+    /// One line at a known place; its own hash is checked.
+    pub(crate) fn line_at(&self, offset: u64) -> Option<Line> {
+        /// No event of ours comes near this.
+        const LONGEST: u64 = 1 << 20;
+        let mut file = self.open_to_read().ok()??;
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        let mut text = Vec::new();
+        file.take(LONGEST).read_to_end(&mut text).ok()?;
+        let end = text.iter().position(|byte| *byte == b'\n')?;
+        let (line, _) = ledger_line::read_alone(std::str::from_utf8(&text[..end]).ok()?).ok()?;
+        Some(line)
     }
 
     /// Writes events; all of them are there afterwards, or none.
@@ -170,44 +223,92 @@ impl Loop {
         let failed = |source| self.failed(source);
         files::private_dir(&self.dir).map_err(failed)?;
         let mut file = files::open_private(&self.dir.join(LEDGER)).map_err(failed)?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(failed)?;
-        let damage = self.follow(&mut known, &text)?;
+        let damage = self.catch_up(&mut known, &mut file)?;
         if let Some(Damage { what: Wrong::Line(source), .. }) = &damage
             && source.is_of_a_newer_ralph()
         {
             return Err(LedgerError::Newer { path: self.dir.join(LEDGER), source: source.clone() });
         }
-        let mut ledger = Ledger { dir: &self.dir, file, known, _lock: lock };
-        if let Some(what) = ledger.repair(&text, damage).map_err(failed)? {
+        let mut ledger = Ledger {
+            dir: &self.dir,
+            file,
+            known,
+            keeps_text: self.others == Others::PauseOrCancel,
+            _lock: lock,
+        };
+        if let Some(what) = ledger.repair(damage).map_err(failed)? {
             ledger.append(now, &[Event::LedgerMended { what }])?;
         }
         Ok(ledger)
     }
 
+    /// None where there is none.
+    fn open_to_read(&self) -> io::Result<Option<File>> {
+        files::open_if_there(&self.dir.join(LEDGER))
+    }
+
+    fn is_gone(&self, known: &mut Reading) -> Result<(), LedgerError> {
+        if self.others == Others::PauseOrCancel && known.end > 0 {
+            return Err(LedgerError::Tampered { what: "it is gone".into() });
+        }
+        *known = Reading::default();
+        Ok(())
+    }
+
     /// Takes up what was written since, as far as it may be.
-    fn follow(&self, known: &mut Reading, text: &[u8]) -> Result<Option<Damage>, LedgerError> {
-        let is_first = known.text.is_empty();
-        if !text.starts_with(&known.text) {
-            if self.others == Others::PauseOrCancel {
-                let what = match text.len() {
-                    0 => "it is gone",
-                    length if length < known.text.len() => "lines are missing",
-                    _ => "a line is not as it was written",
-                };
-                return Err(LedgerError::Tampered { what: what.into() });
+    fn catch_up(&self, known: &mut Reading, file: &mut File) -> Result<Option<Damage>, LedgerError> {
+        let stamp = Stamp::of(file).map_err(|source| self.failed(source))?;
+        if known.stamp == Some(stamp) {
+            return Ok(None);
+        }
+        let damage = match self.others {
+            Others::PauseOrCancel => self.compare_whole(known, file)?,
+            Others::Write | Others::WriteInTheirOwnName => {
+                self.read_new(known, file, stamp.length).map_err(|source| self.failed(source))?
             }
-            *known = Reading::default();
+        };
+        known.stamp = damage.is_none().then_some(stamp);
+        Ok(damage)
+    }
+
+    /// For the process that drives: everything that it wrote must stand there still, and what was added must be allowed.
+    fn compare_whole(&self, known: &mut Reading, file: &mut File) -> Result<Option<Damage>, LedgerError> {
+        let text = read_from(file, 0).map_err(|source| self.failed(source))?;
+        if !text.starts_with(&known.text) {
+            let what = match text.len() {
+                0 => "it is gone",
+                length if length < known.text.len() => "lines are missing",
+                _ => "a line is not as it was written",
+            };
+            return Err(LedgerError::Tampered { what: what.into() });
         }
         // What stood there before this process looked was written by its predecessors.
-        let others = if is_first { Others::Write } else { self.others };
-        let damage = known.read_on(&text[known.text.len()..], others);
+        let others = if known.text.is_empty() { Others::Write } else { self.others };
+        let from = known.text.len();
+        let damage = known.read_on(&text[from..], others);
+        known.text.extend_from_slice(&text[from..usize::try_from(known.end).unwrap_or(from)]);
         match damage {
             Some(Damage { line, what }) if others == Others::PauseOrCancel && what != Wrong::Torn => {
                 Err(LedgerError::Tampered { what: format!("line {line}: {what}") })
             }
             damage => Ok(damage),
         }
+    }
+
+    /// For everybody else: only what is new is read. What is new must carry on from what is known; else all is read anew.
+    fn read_new(&self, known: &mut Reading, file: &mut File, length: u64) -> io::Result<Option<Damage>> {
+        if known.end > 0 && length > known.end {
+            let others = self.others;
+            let text = read_from(file, known.end)?;
+            let damage = known.read_on(&text, others);
+            if damage.as_ref().is_none_or(|damage| damage.what != Wrong::Line(LineError::Chain)) {
+                return Ok(damage);
+            }
+        }
+        *known = carried(file, length)?.unwrap_or_default();
+        let text = read_from(file, known.end)?;
+        // What stood there before this process looked was written by others.
+        Ok(known.read_on(&text, Others::Write))
     }
 
     /// Puts back what this process wrote; what was there instead is kept beside it.
@@ -243,6 +344,8 @@ pub(crate) struct Ledger<'l> {
     dir: &'l Path,
     file: File,
     known: MutexGuard<'l, Reading>,
+    /// Whether every byte is kept in memory, to be compared with what stands there later.
+    keeps_text: bool,
     _lock: Held<'l>,
 }
 
@@ -253,11 +356,21 @@ impl Ledger<'_> {
 
     /// Where the next line will stand, and what it carries on from.
     pub(crate) fn end(&self) -> (u64, &Head) {
-        (self.known.text.len() as u64, &self.known.head)
+        (self.known.end, &self.known.head)
     }
 
     /// Writes events in one go: all of them are there afterwards, or none.
     pub(crate) fn append(&mut self, at: Timestamp, events: &[Event]) -> Result<(), LedgerError> {
+        self.write(at, events)?;
+        if self.known.is_due_to_be_carried() {
+            let carried = self.known.state.to_carried();
+            self.write(at, &[carried])?;
+            self.known.since_carried = 0;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, at: Timestamp, events: &[Event]) -> Result<(), LedgerError> {
         let mut text = String::new();
         let mut head = self.known.head.clone();
         for event in events {
@@ -267,14 +380,18 @@ impl Ledger<'_> {
         }
         if let Err(source) = self.file.write_all(text.as_bytes()) {
             // A full disk writes half a line: cut it, so that no later writer has to.
-            let _cut_later_if_this_fails = self.file.set_len(self.known.text.len() as u64);
+            let _cut_later_if_this_fails = self.file.set_len(self.known.end);
             return Err(LedgerError::Io { path: self.dir.join(LEDGER), source });
         }
         for event in events {
             self.known.apply(at, event);
         }
-        self.known.text.extend_from_slice(text.as_bytes());
+        self.known.end += text.len() as u64;
+        if self.keeps_text {
+            self.known.text.extend_from_slice(text.as_bytes());
+        }
         self.known.head = head;
+        self.known.stamp = Stamp::of(&self.file).ok();
         Ok(())
     }
 
@@ -289,15 +406,16 @@ impl Ledger<'_> {
     }
 
     /// Cuts a torn end; puts a damaged ledger aside and goes on from what could be read.
-    fn repair(&self, text: &[u8], damage: Option<Damage>) -> io::Result<Option<String>> {
+    fn repair(&mut self, damage: Option<Damage>) -> io::Result<Option<String>> {
         let Some(damage) = damage else { return Ok(None) };
-        let length = self.known.text.len();
+        let length = self.known.end;
         if damage.what == Wrong::Torn {
-            self.file.set_len(length as u64)?;
-            return Ok(Some(format!("a torn last line of {} bytes was cut", text.len() - length)));
+            let torn = self.file.metadata()?.len().saturating_sub(length);
+            self.file.set_len(length)?;
+            return Ok(Some(format!("a torn last line of {torn} bytes was cut")));
         }
-        let name = put_aside(self.dir, text)?;
-        self.file.set_len(length as u64)?;
+        let name = put_aside(self.dir, &read_from(&mut self.file, 0)?)?;
+        self.file.set_len(length)?;
         Ok(Some(format!("line {}: {}; the whole was kept as {name}", damage.line, damage.what)))
     }
 }
@@ -311,16 +429,36 @@ fn put_aside(dir: &Path, text: &[u8]) -> io::Result<String> {
     Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
+/// A file as it was when it was last read or written: the same stamp means that nothing is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    inode: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &File) -> io::Result<Self> {
+        let meta = file.metadata()?;
+        Ok(Self { length: meta.len(), inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) })
+    }
+}
+
 /// What can be read of a ledger: everything up to the first thing that is wrong.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
-    /// The bytes that were read.
+struct Reading {
+    /// The bytes that were read, where this process drives the loop.
     text: Vec<u8>,
-    pub(crate) state: State,
+    /// How many bytes were read.
+    end: u64,
+    stamp: Option<Stamp>,
+    state: State,
     head: Head,
     /// The processes that have begun to run gates since their last verdict, and whether they have run one.
     runs: BTreeMap<i32, bool>,
     running: i32,
+    /// Lines since the state last stood in one.
+    since_carried: u32,
 }
 
 #[derive(Debug)]
@@ -353,7 +491,7 @@ impl Reading {
                 Ok(line) => {
                     self.apply(line.at, &line.event);
                     self.head = Head { seq: line.seq, hash: line.hash.clone() };
-                    self.text.extend_from_slice(bytes);
+                    self.end += bytes.len() as u64;
                     on(line);
                 }
                 Err(what) => return Some(Damage { line: self.head.seq + 1, what }),
@@ -378,6 +516,12 @@ impl Reading {
         Ok(line)
     }
 
+    /// Lines after which the state stands in one of its own, so that a stop costs what is new.
+    fn is_due_to_be_carried(&self) -> bool {
+        const EVERY: u32 = 200;
+        self.since_carried >= EVERY && self.state.is_running() && self.runs.is_empty()
+    }
+
     /// A plain look may be answered by receipts; nobody is allowed to stop by it.
     fn is_unfounded(&self, event: &Event) -> bool {
         let Event::Judged(judgement) = event else { return false };
@@ -400,8 +544,39 @@ impl Reading {
             }
             _ => {}
         }
+        self.since_carried = if matches!(event, Event::Carried { .. }) { 0 } else { self.since_carried + 1 };
         self.state.apply(at, event);
     }
+}
+
+/// The last line of a ledger that carries the whole state, as a beginning; none where there is none near its end.
+fn carried(file: &mut File, length: u64) -> io::Result<Option<Reading>> {
+    /// Far more than the lines between two of them.
+    const NEAR: u64 = 1 << 20;
+    /// No text in a line can hold this: its quotes would be escaped.
+    const MARK: &[u8] = b"\"event\":{\"event\":\"carried\"";
+    let from = length.saturating_sub(NEAR);
+    let text = read_from(file, from)?;
+    let Some(place) = text.windows(MARK.len()).rposition(|window| window == MARK) else { return Ok(None) };
+    let begin = text[..place].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let rest = &text[begin..];
+    let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+    let line = std::str::from_utf8(&rest[..end]).ok().and_then(|line| ledger_line::read_alone(line).ok());
+    let Some((Line { seq, event: Event::Carried { state }, hash, .. }, _)) = line else { return Ok(None) };
+    let reading = |state| Reading {
+        state,
+        head: Head { seq, hash },
+        end: from + (begin + end) as u64 + 1,
+        ..Reading::default()
+    };
+    Ok(State::from_carried(&state).map(reading))
+}
+
+fn read_from(file: &mut File, from: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.seek(SeekFrom::Start(from))?;
+    file.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// A whole ledger, for people and checks.
@@ -412,54 +587,8 @@ pub(crate) struct Whole {
     pub(crate) damage: Option<Damage>,
 }
 
-/// Reads a whole ledger without changing anything.
-pub(crate) fn read(dir: &Path) -> io::Result<Whole> {
-    let mut lines = Vec::new();
-    let mut reading = Reading::default();
-    let damage = reading.read_lines(&read_text(dir)?, Others::Write, |line| lines.push(line));
-    Ok(Whole { lines, state: reading.state, damage })
-}
-
 fn read_text(dir: &Path) -> io::Result<Vec<u8>> {
     Ok(files::read_if_there(&dir.join(LEDGER))?.unwrap_or_default())
-}
-
-/// How many bytes it has: another number means that there is more to read.
-pub(crate) fn size(dir: &Path) -> io::Result<u64> {
-    match dir.join(LEDGER).metadata() {
-        Ok(meta) => Ok(meta.len()),
-        Err(error) if files::is_absent(&error) => Ok(0),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether these bytes stand anywhere in it: most ledgers are told apart without being understood.
-pub(crate) fn mentions(dir: &Path, bytes: &[u8]) -> bool {
-    /// No ledger of a session comes near this.
-    const LONGEST: u64 = 8 << 20;
-    let mut text = Vec::new();
-    let read = File::open(dir.join(LEDGER)).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
-    read.is_ok() && text.windows(bytes.len().max(1)).any(|window| window == bytes)
-}
-
-/// The state of a loop without changing anything.
-pub(crate) fn state(dir: &Path) -> io::Result<State> {
-    let mut reading = Reading::default();
-    let _as_far_as_it_can_be_read = reading.read_on(&read_text(dir)?, Others::Write);
-    Ok(reading.state)
-}
-
-/// One line at a known place; its own hash is checked.
-pub(crate) fn read_line_at(dir: &Path, offset: u64) -> Option<Line> {
-    /// No event of ours comes near this.
-    const LONGEST: u64 = 1 << 20;
-    let mut file = File::open(dir.join(LEDGER)).ok()?;
-    file.seek(SeekFrom::Start(offset)).ok()?;
-    let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text).ok()?;
-    let end = text.iter().position(|byte| *byte == b'\n')?;
-    let (line, _) = ledger_line::read_alone(std::str::from_utf8(&text[..end]).ok()?).ok()?;
-    Some(line)
 }
 
 #[cfg(test)]
@@ -469,6 +598,9 @@ mod tests {
     use ralph_core::ledger::event::{Judgement, ResetCause};
     use ralph_core::ledger::state::Status;
     use ralph_core::model::id::{Digest, TreeHash};
+    use ralph_core::model::layout::Layout;
+    use ralph_core::model::limits::Limits;
+    use ralph_core::model::preset;
     use ralph_core::model::verdict::Reason;
 
     use super::*;
@@ -514,6 +646,66 @@ mod tests {
         }
     }
 
+    fn began() -> Event {
+        Event::Began {
+            subject: Subject::Session,
+            session: None,
+            task: None,
+            layout: Layout::Native,
+            preset: "check".into(),
+            definition: Digest::of("gates"),
+            limits: Limits::new(&preset::CHECK, Layout::Native.data().clocks),
+            goal: None,
+            prompt: None,
+            drive: None,
+            rewritten: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_long_ledger_is_read_from_its_last_carried_state_and_says_the_same() {
+        let scene = Scene::new();
+        let handle = scene.loop_();
+        handle.append(&[began()]).expect("room");
+        for number in 0..1_000 {
+            handle.append(&[event(number)]).expect("room");
+        }
+        let whole = handle.lines().expect("readable");
+        assert!(whole.damage.is_none());
+        let carried = |line: &&Line| matches!(line.event, Event::Carried { .. });
+        assert_eq!(whole.lines.iter().filter(carried).count(), 5);
+        assert_eq!(scene.loop_().state().expect("readable"), whole.state);
+        assert_eq!(handle.state().expect("readable"), whole.state);
+        // Nothing before the carried state is looked at, and nothing forged in it ends a loop.
+        let text = fs::read_to_string(scene.path()).expect("the ledger");
+        fs::write(scene.path(), text.replace("number 3\"", "number 4\"")).expect("tamper");
+        assert_eq!(scene.loop_().state().expect("readable"), whole.state);
+        assert!(scene.loop_().lines().expect("readable").damage.is_some());
+        let mut ended = whole.state.clone();
+        ended.status = Status::Ended { verdict: Verdict::Verified };
+        let forged = |head: &Head| ledger_line::write(head, clock::now(), &ended.to_carried()).0;
+        let last = whole.lines.last().expect("a line");
+        fs::write(scene.path(), text + &forged(&Head { seq: last.seq, hash: last.hash.clone() }))
+            .expect("forge");
+        assert!(scene.loop_().state().expect("readable").is_running());
+    }
+
+    #[test]
+    fn who_follows_gets_what_is_new() {
+        let scene = Scene::new();
+        let handle = scene.loop_();
+        assert_eq!(handle.follow(0).expect("nothing").1, 0);
+        handle.append(&[event(1), event(2)]).expect("room");
+        let (lines, place) = handle.follow(0).expect("readable");
+        assert_eq!(lines.len(), 2);
+        handle.append(&[event(3)]).expect("room");
+        let (lines, end) = handle.follow(place).expect("readable");
+        assert_eq!(lines.iter().map(|line| &line.event).collect::<Vec<_>>(), [&event(3)]);
+        assert_eq!(handle.follow(end).expect("readable"), (Vec::new(), end));
+        fs::write(scene.path(), "").expect("cut");
+        assert_eq!(handle.follow(end).expect("readable"), (Vec::new(), 0));
+    }
+
     fn event(number: u32) -> Event {
         Event::Waited { what: format!("number {number}"), entries: Vec::new(), until: None }
     }
@@ -548,7 +740,7 @@ mod tests {
             let state = scene.write(9..10);
             let torn = u64::from(cut > 0 && whole[cut - 1] != b'\n');
             assert_eq!(state.events, lines as u64 + torn + 1, "cut at {cut}");
-            let reading = read(&scene.dir()).expect("readable");
+            let reading = scene.loop_().lines().expect("readable");
             assert!(reading.damage.is_none(), "cut at {cut}: {:?}", reading.damage);
             assert_eq!(reading.state, state);
         }
@@ -598,7 +790,7 @@ mod tests {
             for event in &events {
                 handle.append(std::slice::from_ref(event)).expect("room");
             }
-            let reading = read(&scene.dir()).expect("readable");
+            let reading = scene.loop_().lines().expect("readable");
             assert_eq!(reading.damage.is_none(), counts, "{what}: {:?}", reading.damage);
         }
     }
@@ -634,7 +826,7 @@ mod tests {
         assert!(matches!(ours.append(&[event(1)]), Err(LedgerError::Tampered { .. })));
         ours.restore().expect("room");
         assert_eq!(ours.append(&[event(1)]).expect("room").status, Status::Fresh);
-        assert_eq!(read(&scene.dir()).expect("readable").lines.len(), 2);
+        assert_eq!(scene.loop_().lines().expect("readable").lines.len(), 2);
     }
 
     #[test]
@@ -658,11 +850,11 @@ mod tests {
         let scene = Scene::new();
         let handle = scene.loop_();
         handle.append(&[event(1)]).expect("room");
-        let offset = size(&scene.dir()).expect("a file");
+        let offset = scene.path().metadata().expect("a file").len();
         let reset = Event::Reset { why: ResetCause::Command };
         handle.append(std::slice::from_ref(&reset)).expect("room");
-        let line = read_line_at(&scene.dir(), offset).expect("a line");
+        let line = handle.line_at(offset).expect("a line");
         assert_eq!(line.event, reset);
-        assert!(read_line_at(&scene.dir(), offset + 1).is_none());
+        assert!(handle.line_at(offset + 1).is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! What a session has yet to be told. A client shows nothing of what a hook says when a sub-agent stops, so it waits for
 //! the next event that can: the person and the agent at a prompt or after a tool, the person at a stop too.
 
+use crate::store::ledger::Loop;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ use ralph_core::say::feedback::{self, Notice};
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::Home;
-use crate::store::ledger;
 use crate::sys::{files, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ struct Running {
 impl Running {
     /// Whether a verdict of *verified* is recorded for this run, whose process was killed before it could say so.
     fn came_to_verified(&self) -> bool {
-        let lines = ledger::read(&self.ledger).map(|reading| reading.lines).unwrap_or_default();
+        let lines = Loop::in_folder(&self.ledger).lines().map(|reading| reading.lines).unwrap_or_default();
         let mut running = 0;
         lines.iter().any(|line| match &line.event {
             Event::RunStarted { pid, .. } => {

@@ -84,6 +84,15 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
+/// Opens a file, and only a file, to be read; none where there is none.
+pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match open_without_waiting(path) {
+        Ok(file) => must_be_a_file(&file, path).map(|()| Some(file)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Only files are read, and not without end: an agent can put a pipe or a device there.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     const LARGEST: u64 = 1 << 30;

@@ -1,6 +1,7 @@
 //! Finding a receipt again: a small file per key that points to the ledger line where the receipt stands. The line is
 //! the authority; a pointer without it is nothing.
 
+use crate::store::ledger::Loop;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -54,7 +55,7 @@ pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &Tr
     if pointer.ledger != ledger::plain_loop() {
         return None;
     }
-    let line = ledger::read_line_at(&home.loop_dir(&pointer.ledger), pointer.offset)?;
+    let line = Loop::new(home, &pointer.ledger).line_at(pointer.offset)?;
     if line.hash != pointer.line {
         return None;
     }

@@ -1,5 +1,6 @@
 //! `ralph diff`: what an iteration of a driven loop changed, from the checkpoints it left.
 
+use crate::store::ledger::Loop;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 
@@ -8,7 +9,6 @@ use ralph_core::model::id::LoopId;
 use super::context::Place;
 use super::{Done, Failure};
 use crate::show::{exit, terminal};
-use crate::store::ledger;
 use crate::work_tree::checkpoint::{self, LOOPS_KEPT};
 use crate::work_tree::git::Git;
 
@@ -73,7 +73,7 @@ fn wanted<'w>(which: Option<&'w str>, named: Option<&'w str>) -> Result<(Wanted,
 
 fn driven_loop(place: &Place, word: Option<&str>) -> Result<LoopId, Failure> {
     let is_driven =
-        |id: &LoopId| Ok::<_, Failure>(ledger::state(&place.repo_home.loop_dir(id))?.drive.wishes.is_some());
+        |id: &LoopId| Ok::<_, Failure>(Loop::new(&place.repo_home, id).state()?.drive.wishes.is_some());
     if word.is_some() {
         let id = place.named_loop(word)?;
         return match is_driven(&id)? {
@@ -144,7 +144,7 @@ fn span(kept: &BTreeMap<u32, String>, wanted: Wanted) -> Result<Span<'_>, Lack> 
 
 impl Lack {
     fn of(&self, place: &Place, id: &LoopId, kept: &BTreeMap<u32, String>) -> Failure {
-        let state = ledger::state(&place.repo_home.loop_dir(id)).unwrap_or_default();
+        let state = Loop::new(&place.repo_home, id).state().unwrap_or_default();
         let is_off = state.drive.wishes.is_some_and(|wishes| !wishes.checkpoints);
         let failure = |what: String| Failure::new(exit::USAGE, what);
         match self {

@@ -1,6 +1,7 @@
 //! `ralph doctor`: proves the wiring instead of believing it. A recorded event goes through the command line found in the
 //! settings, by the shell the client uses, with the client's variables; each problem comes with its fix.
 
+use crate::store::ledger::Loop;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -23,7 +24,6 @@ use crate::show::progress::lines::pause_cause;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::OnDisk;
-use crate::store::ledger;
 use crate::sys::{clock, env};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
@@ -422,7 +422,7 @@ impl Examination {
     fn last_judged(&mut self, place: &Place) {
         let loops = place.repo_home.loops();
         let states = loops.iter().filter(|id| **id != crate::store::ledger::plain_loop()).filter_map(|id| {
-            let state = ledger::read(&place.repo_home.loop_dir(id)).ok()?.state;
+            let state = Loop::new(&place.repo_home, id).state().ok()?;
             Some((id, state.last.clone()?, state.status))
         });
         match states.max_by_key(|(_, last, _)| last.at) {

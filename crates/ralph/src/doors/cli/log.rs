@@ -1,7 +1,7 @@
 //! `ralph log`: what was, event by event.
 
+use crate::store::ledger::Loop;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +20,6 @@ use super::Done;
 use super::context::Place;
 use crate::show::progress::lines;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
-use crate::store::ledger;
 use crate::sys::clock;
 
 #[derive(clap::Args)]
@@ -41,11 +40,12 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let id = place.named_loop(arguments.r#loop.as_deref())?;
-    let dir = place.repo_home.loop_dir(&id);
+    let ledger = Loop::new(&place.repo_home, &id);
     if !arguments.json {
         terminal::say(paint(STRONG, &id));
     }
-    let shown = if arguments.follow { follow(&dir, arguments.json) } else { show_all(&dir, arguments.json) };
+    let shown =
+        if arguments.follow { follow(&ledger, arguments.json) } else { show_all(&ledger, arguments.json) };
     match shown {
         // Whoever reads has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -53,8 +53,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
 }
 
-fn show_all(dir: &Path, as_json: bool) -> io::Result<()> {
-    let reading = ledger::read(dir)?;
+fn show_all(ledger: &Loop, as_json: bool) -> io::Result<()> {
+    let reading = ledger.lines()?;
     for line in &reading.lines {
         show(line, as_json)?;
     }
@@ -65,21 +65,18 @@ fn show_all(dir: &Path, as_json: bool) -> io::Result<()> {
 }
 
 /// Shows events as they come.
-fn follow(dir: &Path, as_json: bool) -> io::Result<()> {
+fn follow(ledger: &Loop, as_json: bool) -> io::Result<()> {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
-    let (mut size, mut shown) = (None, 0);
+    let (mut state, mut place) = (State::default(), 0);
     loop {
-        let now = Some(ledger::size(dir)?);
-        if size != now {
-            size = now;
-            let reading = ledger::read(dir)?;
-            for line in reading.lines.iter().skip(shown) {
-                show(line, as_json)?;
-            }
-            shown = shown.max(reading.lines.len());
-            if is_over(&reading.state) {
-                return Ok(());
-            }
+        let (lines, end) = ledger.follow(place)?;
+        place = end;
+        for line in &lines {
+            state.apply(line.at, &line.event);
+            show(line, as_json)?;
+        }
+        if is_over(&state) {
+            return Ok(());
         }
         if terminal::reader_leaves_within(LOOK_EVERY) {
             return Ok(());
@@ -96,6 +93,9 @@ fn show(line: &Line, as_json: bool) -> io::Result<()> {
     if as_json {
         let value = json!({"seq": line.seq, "at": line.at, "event": line.event, "hash": line.hash});
         return terminal::json_line_to_somebody(&value);
+    }
+    if matches!(line.event, Event::Carried { .. }) {
+        return Ok(());
     }
     let when = line.at.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S").to_string();
     terminal::say_to_somebody(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
@@ -151,6 +151,7 @@ fn sentence(event: &Event) -> String {
         Event::PromptSeen { .. } => "the user's prompt: the session is guarded from here on".into(),
         Event::Wrote { tool } => format!("`{tool}` ran, which may write"),
         Event::Waited { what, .. } => format!("waiting for {what}"),
+        Event::Carried { .. } => "the state so far".into(),
         Event::Unbound => "no session is asked for it any more".into(),
         Event::Noted { key, value } => format!("noted `{key}`: {}", noted(value)),
         Event::Bound { session, .. } => format!("carried by session {session}"),

@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
     let mut open = Vec::new();
     for id in place.repo_home.loops() {
-        let state = ledger::read(&place.repo_home.loop_dir(&id))?.state;
+        let state = Loop::new(&place.repo_home, &id).state()?;
         let is_open = state.is_open();
         if is_open && state.subject != Some(Subject::Driver) {
             open.push(id);

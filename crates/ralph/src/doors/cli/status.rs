@@ -1,5 +1,6 @@
 //! `ralph status`: what is, at a glance.
 
+use crate::store::ledger::Loop;
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::Subject;
@@ -20,7 +21,7 @@ use crate::loops::driver::driven::DrivenLoop;
 use crate::show::language;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::effective_gates::{Found, InForce};
-use crate::store::ledger::{self, Whole};
+use crate::store::ledger::Whole;
 use crate::sys::clock;
 
 #[derive(clap::Args)]
@@ -43,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     };
     let mut loops = Vec::with_capacity(ids.len());
     for id in ids {
-        let reading = ledger::read(&place.repo_home.loop_dir(&id))?;
+        let reading = Loop::new(&place.repo_home, &id).lines()?;
         // A guarded session that nobody judged so far has no loop yet.
         if reading.state.subject.is_some() || arguments.r#loop.is_some() {
             loops.push((id, reading));

@@ -9,7 +9,7 @@ use ralph_core::model::id::LoopId;
 
 use super::lease;
 use crate::store::home::{Home, RepoHome};
-use crate::store::ledger::{self, Loop};
+use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::sys::{env, proc};
 
@@ -38,7 +38,7 @@ impl DrivenLoop {
 
     /// None where the loop is not the driver's.
     pub(crate) fn at(repo_home: &RepoHome, id: LoopId) -> io::Result<Option<Self>> {
-        let state = ledger::state(&repo_home.loop_dir(&id))?;
+        let state = Loop::new(repo_home, &id).state()?;
         Ok((state.subject == Some(Subject::Driver)).then_some(Self { id, state }))
     }
 

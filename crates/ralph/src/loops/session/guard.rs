@@ -79,7 +79,7 @@ enum Guards {
 impl Guarded {
     /// What the ledger of this session's guard says.
     fn state(&self, door: &SessionEvent<'_>) -> Result<State, NotChecked> {
-        Ok(ledger::state(&self.repo_home.loop_dir(&guard_id(door.session)))?)
+        Ok(Loop::new(&self.repo_home, &guard_id(door.session)).state()?)
     }
 
     fn by(&self, door: &SessionEvent<'_>, settings: &Settings, state: &State) -> Result<Guards, NotChecked> {
@@ -110,7 +110,7 @@ impl Guarded {
         let by_agent = ledger::agents_plain_loop();
         let others = self.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
         for id in others {
-            let red = ledger::state(&self.repo_home.loop_dir(&id))?.red;
+            let red = Loop::new(&self.repo_home, &id).state()?.red;
             if let Some(red) = red.filter(|red| red.tree == *tree) {
                 return Ok(red.failures);
             }
@@ -278,8 +278,8 @@ impl SessionEvent<'_> {
         };
         let trust = Trust::load(self.home)?;
         let Some(repo) = trust.repo_of(&folder)? else { return Ok(HookReply::Silent) };
-        let guard = self.home.repo(&repo.id()).loop_dir(&guard_id(self.session));
-        if ledger::state(&guard)?.is_running() {
+        let guard = Loop::new(&self.home.repo(&repo.id()), &guard_id(self.session));
+        if guard.state()?.is_running() {
             return Ok(tell(format!(
                 "ralph: this session is blocked by the gates of {}, but what guarded it is gone; this stop was not checked. \
                  UNVERIFIED.",

@@ -1,6 +1,7 @@
 //! Somebody whom the session's agent called wants to stop, or a task is called completed: is it one that is held, and may
 //! it go?
 
+use crate::store::ledger::Loop;
 use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,7 +28,7 @@ use crate::store::home::{Home, RepoHome};
 use crate::store::repo::{Repo, Task};
 use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, Beginning, Trust};
-use crate::store::{ledger, notices, sessions};
+use crate::store::{notices, sessions};
 use crate::sys::{clock, env};
 use crate::work_tree::fingerprint::TreeMemory;
 
@@ -184,7 +185,7 @@ impl MemberStop<'_> {
     /// The state of this agent's loop while it is being held.
     fn held_already(&self) -> io::Result<Option<State>> {
         let Some(session) = &self.call.session else { return Ok(None) };
-        let state = ledger::state(&self.repo_home().loop_dir(&self.loop_id(session)))?;
+        let state = Loop::new(&self.repo_home(), &self.loop_id(session)).state()?;
         Ok(Some(state).filter(|state| state.status == Status::Running))
     }
 
@@ -306,7 +307,7 @@ impl MemberStop<'_> {
             return Ok(false);
         }
         let home = self.repo_home();
-        let state = ledger::state(&home.loop_dir(&self.loop_id(session)))?;
+        let state = Loop::new(&home, &self.loop_id(session)).state()?;
         let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
         let Some(tree) = state.last.and_then(|last| last.tree).filter(|_| gave_up) else { return Ok(false) };
         let memory = TreeMemory::default();
