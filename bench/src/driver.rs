@@ -19,7 +19,7 @@ pub(crate) fn driver(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Fig
     // First: what the others leave to be written to disk would be waited for here.
     let mut figures = vec![first_call(programs, rounds)?];
     figures.extend(overhead(programs, rounds, 20, "20 files", [8.0, 25.0])?);
-    figures.extend(overhead(programs, rounds, 5_000, "5,000 files", [40.0, 40.0])?);
+    figures.extend(overhead(programs, rounds, 5_000, "5,000 files", [40.0, 60.0])?);
     figures.push(flood(programs)?);
     Ok(figures)
 }

@@ -6,10 +6,9 @@ pub(crate) mod head;
 mod sealed;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -18,15 +17,14 @@ use std::time::Duration;
 use ralph_core::model::duration;
 
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
-use crate::sys::{env, files, short_command};
-use crate::work_tree::fingerprint::Stamp;
+use crate::sys::{env, short_command};
 
 /// Who makes the commits.
-pub(crate) const AUTHOR: &str = "ralph";
-pub(crate) const EMAIL: &str = "ralph@localhost";
+const AUTHOR: &str = "ralph";
+const EMAIL: &str = "ralph@localhost";
 
 /// Settings that hold for this call alone, whatever any config file says.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "submodule.recurse=false",
@@ -34,6 +32,9 @@ const SETTINGS: [&str; 12] = [
     "core.splitIndex=false",
     // It is nobody's but ours and made anew where it is damaged: a sum over all of it each time is not worth its cost.
     "index.skipHash=true",
+    // Left to itself git does not sync loose objects: a ref could outlive the power cut that its objects did not.
+    "core.fsync=committed",
+    "core.fsyncMethod=batch",
     "core.logAllRefUpdates=false",
     // An odd line end is no reason to keep nothing.
     "core.safecrlf=false",
@@ -70,8 +71,6 @@ pub(crate) struct Git {
     scratch: PathBuf,
     /// Used in place of the repository's own.
     index: Option<PathBuf>,
-    /// Its config, where it was seen to be as `git init` makes it: its format is the first one.
-    plain_config: Option<Stamp>,
 }
 
 /// Why there is no repository that a checkpoint could be kept in.
@@ -89,26 +88,8 @@ pub(crate) enum NoRepository {
 }
 
 impl Git {
-    /// A plain repository of our own is seen at a glance. Any other one git is left to find itself, so that it also
-    /// refuses what it would refuse its user.
+    /// Git is left to find it, so that it also refuses what it would refuse its user.
     pub(crate) fn find(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
-        match plain(root).filter(|_| env::is_program("git", root)) {
-            Some(top) => {
-                let dir = top.join(".git");
-                let plain_config = Stamp::of_target(&dir.join("config"));
-                let git = Self::at(root, scratch, [top, dir.clone(), dir]);
-                Ok(Self { plain_config, ..git })
-            }
-            None => Self::ask(root, scratch),
-        }
-    }
-
-    fn at(root: &Path, scratch: &Path, [top, dir, common_dir]: [PathBuf; 3]) -> Self {
-        let (root, scratch) = (root.into(), scratch.into());
-        Self { root, top, dir, common_dir, scratch, index: None, plain_config: None }
-    }
-
-    pub(crate) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
         let mut command = command(root);
         command.args(["rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir"]);
         command.arg("--show-toplevel");
@@ -120,7 +101,8 @@ impl Git {
         if is_inside != Path::new("true") {
             return Err(NoRepository::Bare);
         }
-        Ok(Self::at(root, scratch, [top, dir, root.join(common_dir)]))
+        let common_dir = root.join(common_dir);
+        Ok(Self { root: root.into(), top, dir, common_dir, scratch: scratch.into(), index: None })
     }
 
     pub(crate) fn use_index(&mut self, index: &Path) {
@@ -131,39 +113,9 @@ impl Git {
         &self.root
     }
 
-    pub(crate) fn top(&self) -> &Path {
-        &self.top
-    }
-
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Whether it is as `git init` makes it, still.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.plain_config.is_some() && Stamp::of_target(&self.dir.join("config")) == self.plain_config
-    }
-
-    #[cfg(test)]
-    pub(crate) fn places(&self) -> [&Path; 4] {
-        [&self.root, &self.top, &self.dir, &self.common_dir].map(PathBuf::as_path)
-    }
-
     /// The index of the repository itself, which is only ever read.
     pub(crate) fn own_index(&self) -> PathBuf {
         self.dir.join("index")
-    }
-
-    /// Lets a ref that nobody else writes say this, as git would: as a file, written under the name of its lock. Whether it
-    /// could be; other kinds of repositories keep their refs elsewhere.
-    pub(crate) fn point_at_once(&self, reference: &str, object: &str) -> bool {
-        let (file, lock) = (self.common_dir.join(reference), self.lock_of(reference));
-        let write = || {
-            fs::create_dir_all(file.parent().unwrap_or(&self.common_dir))?;
-            File::create_new(&lock)?.write_all(format!("{object}\n").as_bytes())?;
-            fs::rename(&lock, &file)
-        };
-        self.is_plain() && write().is_ok()
     }
 
     /// Whether a ref of ours would be written where it belongs: a link on the way leads to somebody else's refs, or out of the
@@ -172,12 +124,6 @@ impl Git {
         let file = self.common_dir.join(reference);
         let way = file.ancestors().take_while(|part| *part != self.common_dir);
         !way.into_iter().any(|part| part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()))
-    }
-
-    /// Whether a ref that is kept as a file says so.
-    pub(crate) fn points_at(&self, reference: &str, object: &str) -> bool {
-        let text = files::read_foreign(&self.common_dir.join(reference));
-        text.is_ok_and(|text| text.is_some_and(|text| text.trim_ascii() == object.as_bytes()))
     }
 
     /// The lock beside a ref that is kept as a file.
@@ -249,46 +195,6 @@ fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
     from_environment
         .or_else(|| ask(["config", "pager.diff"]).filter(is_program))
         .or_else(|| ask(["var", "GIT_PAGER"]))
-}
-
-/// The top of the work tree around a folder, where it is as `git init` and `git clone` make it: a `.git` folder that is ours
-/// like the top itself, on the same file system, and with a config that says nothing of another place.
-pub(crate) fn plain(root: &Path) -> Option<PathBuf> {
-    let top = root.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
-    let (dir, device) = (top.join(".git"), root.metadata().ok()?.dev());
-    let us = rustix::process::geteuid().as_raw();
-    let is_ours = |folder: &Path| {
-        let meta = folder.symlink_metadata();
-        meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == us && meta.dev() == device)
-    };
-    let parts = [top.to_owned(), dir.join("objects"), dir.join("refs"), dir.clone()];
-    if !parts.iter().all(|part| is_ours(part))
-        || !dir.join("HEAD").is_file()
-        || dir.join("commondir").exists()
-    {
-        return None;
-    }
-    let config = String::from_utf8(files::read_foreign(&dir.join("config")).ok()??).ok()?;
-    is_plain(&config).then(|| top.to_owned())
-}
-
-/// Whether a repository's config leaves everything where it is. Whatever is not understood is not plain.
-fn is_plain(config: &str) -> bool {
-    let config = config.to_ascii_lowercase();
-    let mut lines =
-        config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    lines.all(|line| match line.strip_prefix('[') {
-        Some(section) => {
-            section.find(']') == section.len().checked_sub(1)
-                && !["include", "extensions"].iter().any(|name| section.starts_with(name))
-        }
-        None => match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
-            Some(("repositoryformatversion", version)) => version == "0",
-            Some(("bare", is_bare)) => is_bare == "false",
-            Some((key, _)) => !["worktree", "sharedrepository"].contains(&key),
-            None => false,
-        },
-    })
 }
 
 /// What lies in the place of one of git's own files and is none: git would wait for it for ever.

@@ -18,7 +18,7 @@ use super::{Git, GitError, command, no_file_of_gits, path_of, run};
 use crate::sys::{env, files};
 
 /// Settings that say what git sees in a file or how it writes one. None of them names a program.
-const COPIED: [&str; 25] = [
+const COPIED: [&str; 23] = [
     "core.attributesfile",
     "core.autocrlf",
     "core.bigfilethreshold",
@@ -28,8 +28,6 @@ const COPIED: [&str; 25] = [
     "core.eol",
     "core.excludesfile",
     "core.filemode",
-    "core.fsync",
-    "core.fsyncmethod",
     "core.ignorecase",
     "core.ignorestat",
     "core.loosecompression",
