@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ralph_core::config::{Config, Defaults, Problem};
 use ralph_core::ledger::facts::Standing;
@@ -13,6 +14,7 @@ use ralph_core::model::layout::Layout;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Trouble;
 use ralph_core::model::{duration, preset};
+use similar::{ChangeTag, TextDiff};
 
 use crate::store::home::Home;
 use crate::store::repo::{ConfigFile, Repo};
@@ -53,7 +55,7 @@ pub(crate) struct Broken {
 /// Numbers from outside the repo.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) gate_timeout: Sourced<std::time::Duration>,
+    pub(crate) gate_timeout: Sourced<Duration>,
     pub(crate) user: UserConfig,
     /// What is wrong with them; the defaults stand in, and nothing can be told.
     pub(crate) trouble: Option<Trouble>,
@@ -250,21 +252,18 @@ fn accepted_text(home: &Home, sha256: &Digest) -> io::Result<Vec<u8>> {
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// What differs, line by line, short and harmless to show.
+/// What differs, line by line in the order of the files, short and harmless to show.
 fn difference(accepted: &[u8], now: Option<&[u8]>) -> String {
     const MOST_LINES: usize = 40;
+    /// Beyond this the difference is correct but longer than it need be: a hook waits for it.
+    const LONGEST_SEARCH: Duration = Duration::from_millis(100);
     let Some(now) = now else { return "the file was removed".into() };
     let (accepted, now) = (String::from_utf8_lossy(accepted), String::from_utf8_lossy(now));
-    let removed = accepted
-        .lines()
-        .filter(|line| !now.lines().any(|other| other == *line))
-        .map(|line| format!("-{line}"));
-    let added = now
-        .lines()
-        .filter(|line| !accepted.lines().any(|other| other == *line))
-        .map(|line| format!("+{line}"));
-    let lines: Vec<String> = removed.chain(added).take(MOST_LINES).collect();
-    let text =
-        if lines.is_empty() { "only order, repeats or white space differ".into() } else { lines.join("\n") };
+    let (old, new): (Vec<&str>, Vec<&str>) = (accepted.lines().collect(), now.lines().collect());
+    let diff = TextDiff::configure().timeout(LONGEST_SEARCH).diff_slices(&old, &new);
+    let changed = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    let lines: Vec<String> =
+        changed.take(MOST_LINES).map(|change| format!("{}{}", change.tag(), change.value())).collect();
+    let text = if lines.is_empty() { "only line ends differ".into() } else { lines.join("\n") };
     foreign_text::clean_for_agent(text.as_bytes(), &Secrets::default())
 }
