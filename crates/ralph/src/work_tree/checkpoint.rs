@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -290,7 +290,7 @@ impl Checkpoints {
             Source::AsItIs => Ok(()),
             Source::RepositorysIndex => {
                 remove(index)?;
-                copy_with_its_time(&self.git.own_index(), index)
+                self.git.copy_own_index(index)
             }
             Source::Head => {
                 remove(index)?;
@@ -574,24 +574,6 @@ fn existing_index(scratch: &Path) -> Option<PathBuf> {
     let names = fs::read_dir(scratch).ok()?.flatten().map(|entry| entry.file_name());
     let mut names = names.filter_map(|name| name.into_string().ok());
     names.find(|name| name.starts_with(INDEX) && !name.ends_with(".lock")).map(|name| scratch.join(name))
-}
-
-/// With the time of the original, by which git knows which of its entries are too young to be believed. No original,
-/// no copy.
-fn copy_with_its_time(from: &Path, to: &Path) -> io::Result<()> {
-    let mut original = match files::open_without_waiting(from) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let meta = original.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
-    }
-    let modified = meta.modified()?;
-    let mut copy = File::create_new(to)?;
-    io::copy(&mut original, &mut copy)?;
-    copy.set_modified(modified)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

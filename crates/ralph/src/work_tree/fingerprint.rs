@@ -47,6 +47,7 @@ pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
 use self::stat_cache::StatCache;
 use self::walk::FolderSeen;
+use crate::work_tree::git::locate::Checkout;
 
 /// A SHA-256 value.
 type Digest = [u8; 32];
@@ -160,11 +161,11 @@ impl<'a> TreeReader<'a> {
         let stored = self.cache.stored();
         let cache = StatCache::of(&stored, self.root);
 
-        let repo = git::Repo::around(self.root);
-        let (listing, git) = git::tracked(self.root, repo.as_ref(), cache.listing());
+        let checkout = Checkout::around(self.root);
+        let (listing, git) = git::tracked(self.root, checkout.as_ref(), cache.listing());
         let walked = walk::walk(&walk::Plan {
             root: self.root,
-            work_tree: repo.as_ref().map_or(self.root, |repo| &repo.top),
+            work_tree: checkout.as_ref().map_or(self.root, |checkout| &checkout.top),
             tracked: listing.tracked(),
             cache: &cache,
             pinned: self.pinned,

@@ -3,10 +3,10 @@
 //! is ended with its whole process group when its time is over. Calls that read files of the work tree are [`sealed`].
 
 pub(crate) mod head;
+pub(crate) mod locate;
 mod sealed;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use ralph_core::model::duration;
 
+use self::locate::Checkout;
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
 use crate::sys::{env, short_command};
 
@@ -113,17 +114,14 @@ impl Git {
         &self.root
     }
 
-    /// The index of the repository itself, which is only ever read.
-    pub(crate) fn own_index(&self) -> PathBuf {
-        self.dir.join("index")
+    /// Copies the index of the repository itself, which is only ever read.
+    pub(crate) fn copy_own_index(&self, to: &Path) -> io::Result<()> {
+        locate::copy_index(&self.dir, to)
     }
 
-    /// Whether a ref of ours would be written where it belongs: a link on the way leads to somebody else's refs, or out of the
-    /// repository.
+    /// Whether a ref of ours would be written where it belongs.
     pub(crate) fn keeps_in_place(&self, reference: &str) -> bool {
-        let file = self.common_dir.join(reference);
-        let way = file.ancestors().take_while(|part| *part != self.common_dir);
-        !way.into_iter().any(|part| part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()))
+        locate::is_in_place(&self.common_dir, reference)
     }
 
     /// The lock beside a ref that is kept as a file.
@@ -148,7 +146,7 @@ impl Git {
     ) -> Result<Vec<u8>, GitError> {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-        if let Some(said) = no_file_of_gits(&self.dir) {
+        if let Some(said) = locate::unusable_file(&self.dir) {
             return Err(GitError::Failed { what, code: None, said });
         }
         let mut command = command(&self.root);
@@ -197,11 +195,13 @@ fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
         .or_else(|| ask(["var", "GIT_PAGER"]))
 }
 
-/// What lies in the place of one of git's own files and is none: git would wait for it for ever.
-pub(crate) fn no_file_of_gits(dir: &Path) -> Option<String> {
-    let names = ["index", "config", "HEAD", "info/attributes", "info/exclude"];
-    let is_odd = |name: &&str| fs::metadata(dir.join(name)).is_ok_and(|meta| !meta.is_file());
-    names.into_iter().find(is_odd).map(|name| format!("git's own {name} is not a file"))
+/// The files that a checkout tracks below a folder, by names relative to it, as `git ls-files --stage -z` lists them. The
+/// repository is named outright, so that git neither searches for one nor refuses one that belongs to another user.
+pub(crate) fn list_tracked(folder: &Path, checkout: &Checkout, limit: Duration) -> Result<Vec<u8>, GitError> {
+    let Checkout { top, dir } = checkout;
+    let (root, scratch) = (folder.to_owned(), std::env::temp_dir());
+    let git = Git { root, top: top.clone(), dir: dir.clone(), common_dir: dir.clone(), scratch, index: None };
+    git.call(["ls-files", "-z", "--stage"], limit)
 }
 
 /// The lines of an answer.
@@ -234,7 +234,7 @@ fn command(root: &Path) -> Command {
         command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
     }
     command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", NO_PROTOCOL);
-    command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
     command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).current_dir(root);
     command
 }

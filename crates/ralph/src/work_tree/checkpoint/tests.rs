@@ -1,6 +1,7 @@
 //! With real repositories: what is kept, what stays as it was, and every way it can go wrong.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
