@@ -74,7 +74,7 @@ fn first_call(programs: &Programs, rounds: &Rounds) -> io::Result<Figure> {
         Ok(scene.shell(&line))
     };
     let [wall] = times(rounds.long, [Contestant::new(start)])?;
-    Ok(Figure::of("`ralph loop` to its first call of the agent", &wall).limit(Limit::AtMost(15.0)))
+    Ok(Figure::of("`ralph loop` to its first call of the agent", &wall))
 }
 
 /// However much an agent prints, little of it is kept.
