@@ -160,7 +160,7 @@ impl Git {
     /// A `git diff` for the user to look at, with their pager, their colours and the terminal, in this repository. Nothing
     /// that the repository's config names is started: `GIT_PAGER` overrides every pager in a config.
     pub(crate) fn diff_for_the_user(&self) -> Command {
-        let mut command = Command::new("git");
+        let mut command = program();
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
             command.env_remove(name);
         }
@@ -177,7 +177,7 @@ impl Git {
 fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
     let folder = tempfile::Builder::new().prefix("git-").tempdir_in(scratch).ok()?;
     let ask = |words: [&str; 2]| {
-        let mut command = Command::new("git");
+        let mut command = program();
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"] {
             command.env_remove(name);
         }
@@ -193,6 +193,13 @@ fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
     from_environment
         .or_else(|| ask(["config", "pager.diff"]).filter(is_program))
         .or_else(|| ask(["var", "GIT_PAGER"]))
+}
+
+/// Calls git in a folder of our own that may not be a repository yet.
+pub(crate) fn call_in(folder: &Path, words: &[&str], limit: Duration) -> Result<Vec<u8>, GitError> {
+    let mut command = command(folder);
+    command.args(words);
+    run(command, words.first().unwrap_or(&""), None, &std::env::temp_dir(), limit)
 }
 
 /// The files that a checkout tracks below a folder, by names relative to it, as `git ls-files --stage -z` lists them. The
@@ -225,8 +232,13 @@ pub(crate) fn may_stay(name: &OsStr) -> bool {
     !name.starts_with(b"GIT_") || name.starts_with(b"GIT_CONFIG_") || name == b"GIT_EXEC_PATH"
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is where git starts")]
+fn program() -> Command {
+    Command::new("git")
+}
+
 fn command(root: &Path) -> Command {
-    let mut command = Command::new("git");
+    let mut command = program();
     for (name, _) in env::all().filter(|(name, _)| !may_stay(name)) {
         command.env_remove(name);
     }

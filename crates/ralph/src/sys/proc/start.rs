@@ -18,6 +18,7 @@ use super::{Job, What};
 const SHELL: &str = "/bin/sh";
 
 /// Without a pipe of their own, errors go where the output goes.
+#[expect(clippy::disallowed_methods, reason = "this is where gates and agents start")]
 #[expect(unsafe_code, reason = "std has no stable way to start a child in a new session")]
 pub(super) fn leader(job: &Job<'_>, output: PipeWriter, errors: Option<PipeWriter>) -> io::Result<Pid> {
     let (mut command, stdin) = match job.command {
