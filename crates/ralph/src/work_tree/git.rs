@@ -205,10 +205,14 @@ pub(crate) fn call_in(folder: &Path, words: &[&str], limit: Duration) -> Result<
 /// The files that a checkout tracks below a folder, by names relative to it, as `git ls-files --stage -z` lists them. The
 /// repository is named outright, so that git neither searches for one nor refuses one that belongs to another user.
 pub(crate) fn list_tracked(folder: &Path, checkout: &Checkout, limit: Duration) -> Result<Vec<u8>, GitError> {
-    let Checkout { top, dir } = checkout;
-    let (root, scratch) = (folder.to_owned(), std::env::temp_dir());
-    let git = Git { root, top: top.clone(), dir: dir.clone(), common_dir: dir.clone(), scratch, index: None };
-    git.call(["ls-files", "-z", "--stage"], limit)
+    let (Checkout { top, dir }, what) = (checkout, "ls-files");
+    if let Some(said) = locate::unusable_file(dir) {
+        return Err(GitError::Failed { what: what.into(), code: None, said });
+    }
+    let mut command = command(folder);
+    without_outer_config(&mut command);
+    command.env("GIT_DIR", dir).env("GIT_WORK_TREE", top).args([what, "-z", "--stage"]);
+    run(command, what, None, &std::env::temp_dir(), limit)
 }
 
 /// The lines of an answer.
@@ -249,6 +253,14 @@ fn command(root: &Path) -> Command {
     command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
     command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).current_dir(root);
     command
+}
+
+/// Takes settings away that come from the environment or the system.
+fn without_outer_config(command: &mut Command) {
+    for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG")) {
+        command.env_remove(name);
+    }
+    command.env("GIT_CONFIG_NOSYSTEM", "1");
 }
 
 fn run(

@@ -8,14 +8,12 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Git, GitError, command, locate, path_of, run};
-use crate::sys::env;
+use super::{Git, GitError, command, locate, path_of, run, without_outer_config};
 
 /// Settings that say what git sees in a file or how it writes one. None of them names a program.
 const COPIED: [&str; 23] = [
@@ -109,12 +107,9 @@ impl SealedGit<'_> {
             return Err(GitError::Failed { what, code: None, said });
         }
         let mut command = command(&git.root);
-        for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG")) {
-            command.env_remove(name);
-        }
+        without_outer_config(&mut command);
         command
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_DIR", self.dir.path())
             .env("GIT_WORK_TREE", &git.top)
             .env("GIT_OBJECT_DIRECTORY", git.common_dir.join("objects"))
