@@ -148,7 +148,7 @@ fn parser(extension: &str, path: &Path) -> Option<Command> {
     };
     let folder = Path::new("/");
     env::is_program(program, folder).then(|| {
-        let mut command = Command::new(program);
+        let mut command = short_command::command(program);
         command.args(arguments).arg(path).current_dir(folder);
         command
     })

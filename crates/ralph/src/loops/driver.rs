@@ -219,7 +219,7 @@ impl Driver<'_> {
         }
         // Once an agent was at work it is no beginning any more.
         if state.drive.iterations == 0 && state.drive.wait.is_none() && state.drive.last_kept.is_none() {
-            self.keeper.begin(0, None);
+            self.keeper.begin(0);
         }
         let tree_memory = Arc::<TreeMemory>::default();
         // What cannot be read now is told when it is judged.
@@ -513,7 +513,7 @@ impl Drive<'_> {
         let to_keep = state.drive.to_keep();
         let mut gates = Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep };
         let judged = case.judge(&asked, &mut gates)?;
-        gates.keep(None);
+        gates.keep();
         Ok(judged)
     }
 
@@ -677,16 +677,16 @@ struct Gates<'a> {
 }
 
 impl Gates<'_> {
-    fn keep(&mut self, tree: Option<&Arc<Tree>>) {
+    fn keep(&mut self) {
         if let Some(number) = self.to_keep.take() {
-            self.keeper.keep(number, tree, self.follow);
+            self.keeper.keep(number, self.follow);
         }
     }
 }
 
 impl Watch for Gates<'_> {
-    fn tree(&mut self, tree: &Arc<Tree>) {
-        self.keep(Some(tree));
+    fn tree(&mut self, _tree: &Arc<Tree>) {
+        self.keep();
         // A filter that the agent gave git may have left somebody behind, too.
         let _told_by_the_gates = proc::end_everyone_left();
     }
@@ -709,7 +709,7 @@ impl Watch for Gates<'_> {
 
     fn seen(&mut self) {
         // Where nothing had to be run, nobody told us of the tree.
-        self.keep(None);
+        self.keep();
         self.keeper.go_on();
     }
 }

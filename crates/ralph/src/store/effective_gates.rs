@@ -1,6 +1,7 @@
 //! The gate definition in force: what a person accepted, whatever the file says now.
 
 use std::io;
+use std::time::Duration;
 
 use ralph_core::config::{Config, Defaults};
 use ralph_core::ledger::facts::Standing;
@@ -9,6 +10,7 @@ use ralph_core::model::id::{Digest, SessionId};
 use ralph_core::model::layout::Layout;
 use ralph_core::model::problem::Problem;
 use ralph_core::model::secrets::Secrets;
+use similar::{ChangeTag, TextDiff};
 
 use crate::store::home::Home;
 use crate::store::repo::{ConfigFile, Repo};
@@ -174,21 +176,18 @@ fn accepted_text(home: &Home, sha256: &Digest) -> io::Result<Vec<u8>> {
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// What differs, line by line, short and harmless to show.
+/// What differs, line by line in the order of the files, short and harmless to show.
 fn difference(accepted: &[u8], now: Option<&[u8]>) -> String {
     const MOST_LINES: usize = 40;
+    /// Beyond this the difference is correct but longer than it need be: a hook waits for it.
+    const LONGEST_SEARCH: Duration = Duration::from_millis(100);
     let Some(now) = now else { return "the file was removed".into() };
     let (accepted, now) = (String::from_utf8_lossy(accepted), String::from_utf8_lossy(now));
-    let removed = accepted
-        .lines()
-        .filter(|line| !now.lines().any(|other| other == *line))
-        .map(|line| format!("-{line}"));
-    let added = now
-        .lines()
-        .filter(|line| !accepted.lines().any(|other| other == *line))
-        .map(|line| format!("+{line}"));
-    let lines: Vec<String> = removed.chain(added).take(MOST_LINES).collect();
-    let text =
-        if lines.is_empty() { "only order, repeats or white space differ".into() } else { lines.join("\n") };
+    let (old, new): (Vec<&str>, Vec<&str>) = (accepted.lines().collect(), now.lines().collect());
+    let diff = TextDiff::configure().timeout(LONGEST_SEARCH).diff_slices(&old, &new);
+    let changed = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    let lines: Vec<String> =
+        changed.take(MOST_LINES).map(|change| format!("{}{}", change.tag(), change.value())).collect();
+    let text = if lines.is_empty() { "only line ends differ".into() } else { lines.join("\n") };
     foreign_text::clean_for_agent(text.as_bytes(), &Secrets::default())
 }

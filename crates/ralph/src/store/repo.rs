@@ -13,6 +13,7 @@ use ralph_core::model::id::Digest;
 use ralph_core::model::layout::{self, Layout, NoTask};
 
 use crate::sys::files;
+use crate::work_tree::git::locate;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repo {
@@ -56,7 +57,7 @@ impl Repo {
         let start = fs::canonicalize(start)?;
         let folders: Vec<&Path> = start.ancestors().collect();
         let configured = |folder: &&&Path| has_config(folder);
-        let has_git = |folder: &&&Path| folder.join(".git").exists();
+        let has_git = |folder: &&&Path| locate::is_checkout(folder);
         let trusted =
             is_trusted.and_then(|is_trusted| folders.iter().find(|folder| is_trusted(&Self::at(folder))));
         let found =
@@ -76,25 +77,25 @@ impl Repo {
 
     /// The repo whose root is this folder.
     fn at(root: &Path) -> Self {
-        let Some(checkout) = root.ancestors().find(|folder| folder.join(".git").exists()) else {
+        let Some(checkout) = root.ancestors().find(|folder| locate::is_checkout(folder)) else {
             return Self {
                 root: root.to_owned(),
                 trust_key: root.to_string_lossy().into_owned(),
                 main_checkout: None,
             };
         };
-        let (git_dir, main_checkout) = git_dir(checkout);
+        let (git_dir, main_checkout) = locate::home_of(checkout);
         let below = root.strip_prefix(checkout).unwrap_or(Path::new(""));
         let trust_key = git_dir.join(below).to_string_lossy().into_owned();
         Self { root: root.to_owned(), trust_key, main_checkout: main_checkout.map(|main| main.join(below)) }
     }
 
-    /// A name for our own folder of this repo: readable, and no two the same.
     /// Whether git may know it: there is something of its name here or above.
     pub(crate) fn has_git(&self) -> bool {
-        self.root.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok())
+        self.root.ancestors().any(locate::is_marked)
     }
 
+    /// A name for our own folder of this repo: readable, and no two the same.
     pub(crate) fn id(&self) -> String {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let safe: String = name
@@ -186,60 +187,6 @@ fn config_in(folders: &[&Path], root: &Path) -> io::Result<Option<ConfigFile>> {
         }
     }
     Ok(None)
-}
-
-/// The git folder that a checkout shares with its linked work trees, and for a linked one the main checkout.
-///
-/// A checkout can point to any git folder, so only what lies in that folder counts: git writes the way back to a linked
-/// work tree into the common folder, and the way back to a submodule into the submodule's own git folder.
-fn git_dir(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
-    let dot_git = checkout.join(".git");
-    match pointed_to(checkout) {
-        Some(own) if own.join("commondir").symlink_metadata().is_ok() => linked_to(&own, &dot_git)
-            .map(|common| {
-                let main = common.parent().filter(|_| common.ends_with(".git")).map(Path::to_owned);
-                (common, main)
-            })
-            .unwrap_or((dot_git, None)),
-        Some(own) if is_submodule_at(&own, checkout) => (own, None),
-        _ => (dot_git, None),
-    }
-}
-
-/// The git folder that the `.git` file of a checkout points to, canonical. A link in its place would lend the file of
-/// another checkout.
-fn pointed_to(checkout: &Path) -> Option<PathBuf> {
-    let dot_git = checkout.join(".git");
-    if !dot_git.symlink_metadata().ok()?.is_file() {
-        return None;
-    }
-    let pointer = small_text(&dot_git)?;
-    fs::canonicalize(checkout.join(pointer.strip_prefix("gitdir:")?.trim())).ok()
-}
-
-/// The common folder of a linked work tree, if the work tree is one of those that lie in it and leads back to this `.git`.
-fn linked_to(own: &Path, dot_git: &Path) -> Option<PathBuf> {
-    let common = fs::canonicalize(own.join(small_text(&own.join("commondir"))?.trim())).ok()?;
-    let is_in_common = own.parent() == Some(&common.join("worktrees"));
-    let back = own.join(small_text(&own.join("gitdir"))?.trim());
-    let leads_back = back.file_name() == dot_git.file_name() && same(back.parent()?, dot_git.parent()?);
-    (is_in_common && leads_back).then_some(common)
-}
-
-/// Whether a submodule's git folder has this checkout as its work tree.
-fn is_submodule_at(own: &Path, checkout: &Path) -> bool {
-    let config = small_text(&own.join("config")).unwrap_or_default();
-    let work_tree = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "));
-    work_tree.is_some_and(|work_tree| same(&own.join(work_tree.trim()), checkout))
-}
-
-fn same(a: &Path, b: &Path) -> bool {
-    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-/// Of a file that may be anything, such as a pipe that nobody writes to.
-fn small_text(path: &Path) -> Option<String> {
-    Some(String::from_utf8_lossy(&files::read_foreign(path).ok()??).into_owned())
 }
 
 #[cfg(test)]

@@ -133,16 +133,6 @@ pub(crate) fn user_config() -> Option<PathBuf> {
     config_home().map(|base| base.join("ralph/config.yaml"))
 }
 
-/// Where a person's own settings of git may be, beside `~/.gitconfig`.
-pub(crate) fn git_config_dir() -> Option<PathBuf> {
-    config_home().map(|base| base.join("git"))
-}
-
-/// Files that take the place of those, by git's own variables.
-pub(crate) fn git_config_files() -> impl Iterator<Item = PathBuf> {
-    ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(read).map(PathBuf::from)
-}
-
 fn config_home() -> Option<PathBuf> {
     read("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".config")))
 }

@@ -1,6 +1,7 @@
 //! One short command whose answer is waited for: bounded in time and in size, and ended with its whole process group when its
 //! time is over. Gates and agents have `proc`; this is for tools of which we ask a question.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -23,6 +24,12 @@ pub(crate) struct Answer {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
+}
+
+/// A command for [`run`].
+#[expect(clippy::disallowed_methods, reason = "what is started here is bounded by `run`")]
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
 }
 
 /// None where it took too long. Its outputs go to files and not to pipes: whoever holds one of them open does not hold us.

@@ -7,41 +7,29 @@
 //! ignored. Of a submodule that is its commit. No program that the repository's config or attributes name is started, so a
 //! new or changed file with a filter (`clean`, LFS) stays as the index has it, and is named as not kept.
 //!
-//! To take in a whole tree costs some short calls of git. Only the first looks at the files: who keeps a tree beside other
-//! work waits for that one alone. Any of them may fail, and a loop goes on without. Whoever has read the tree himself gives
-//! it, and the next one may be kept from this one and what changed since: [`Known`] says when.
+//! To take in a whole tree costs some short calls of git. Only the first ones look at the files: the caller who keeps a tree
+//! beside other work waits for those alone. Any of them may fail, and a loop continues without. Git writes whatever lies in
+//! the repository, and syncs it before it names it.
 //!
 //! Where git did not take everything in within two seconds, sizes are looked at: files over [`HUGE`] are left out, and more
 //! than [`TOO_MUCH`] in all is not kept.
 
-mod git_settings;
-mod kept_tree;
-mod known;
-mod objects;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use ralph_core::model::id::{Digest, LoopId};
 
-use git_settings::GitSettings;
-use known::Known;
-use objects::{Kind, Objects};
-
-use crate::sys::{clock, files};
-use crate::work_tree::fingerprint::Tree;
-use crate::work_tree::git::{
-    AUTHOR, EMAIL, Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of,
-};
+use crate::sys::files;
+use crate::work_tree::git::{Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of};
 
 /// What the name of our index begins with.
 const INDEX: &str = "checkpoint-index";
@@ -85,9 +73,6 @@ pub(crate) struct Checkpoints {
     index: PathBuf,
     /// The last one, where this process kept it.
     last: Option<Checkpoint>,
-    /// What the next one can be made from without git.
-    known: Option<Known>,
-    settings: Option<GitSettings>,
     pace: Pace,
     patience: Patience,
 }
@@ -118,8 +103,6 @@ pub(crate) struct TakenIn {
     last: Option<Checkpoint>,
     /// Where there is nothing to keep there is none.
     has_index: bool,
-    /// Git went by the settings that we know.
-    by_known_settings: bool,
 }
 
 /// A tree that was kept.
@@ -172,58 +155,21 @@ impl Checkpoints {
         let mut git = Git::find(root, &scratch)?;
         git.use_index(&index);
         let (loop_id, pace, patience) = (loop_id.clone(), Pace::AtEase, PATIENCE);
-        Ok(Self { git, loop_id, scratch, index, last: None, known: None, settings: None, pace, patience })
-    }
-
-    /// Keeps the tree `now` of that number from the checkpoint before it; none where git must look itself.
-    pub(crate) fn keep_from_last(&mut self, number: u32, now: &Arc<Tree>) -> Option<Kept> {
-        let known = self.known.take()?;
-        let last = self.last.as_ref().filter(|last| last.number.checked_add(1) == Some(number))?;
-        // What we go on from is there for as long as a ref holds it.
-        let is_held = self.git.points_at(&self.name_of(last.number), &last.commit);
-        if !is_held || !self.settings.as_ref().is_some_and(GitSettings::hold) {
-            return None;
-        }
-        let (known, tree) = known.follow(&self.git, now)?;
-        let tree = tree.to_string();
-        let commit = match tree == last.tree {
-            true => last.commit.clone(),
-            false => self.write_commit(number, &tree, &last.commit).ok()?,
-        };
-        self.point(number, &commit).ok()?;
-        self.last = Some(Checkpoint { number, commit: commit.clone(), tree });
-        self.known = Some(known);
-        Some(Kept { commit, lacks: None })
-    }
-
-    fn write_commit(&self, number: u32, tree: &str, parent: &str) -> io::Result<String> {
-        let message = self.message(number);
-        let who = format!("{AUTHOR} <{EMAIL}> {} +0000", clock::now().as_second());
-        let text = format!("tree {tree}\nparent {parent}\nauthor {who}\ncommitter {who}\n\n{message}\n");
-        let objects = Objects::in_repository(self.git.dir());
-        objects.write(Kind::Commit, text.as_bytes()).map(|commit| commit.to_string())
+        Ok(Self { git, loop_id, scratch, index, last: None, pace, patience })
     }
 
     /// Takes the files in as they are now, for the tree of that number.
     pub(crate) fn take_in(&mut self, number: u32) -> Result<TakenIn, KeepError> {
         let last = self.last.take().filter(|last| last.number.checked_add(1) == Some(number));
-        self.known = None;
-        let by_known_settings = self.settings.as_ref().is_some_and(GitSettings::hold);
-        let is_behind =
-            self.number_of_index().is_none_or(|at| at != number && at.checked_add(1) != Some(number));
         self.name_index(None)?;
-        if is_behind && self.index.exists() {
-            self.catch_up(number, last.as_ref());
-        }
         let lacks = self.take_in_from(&[Source::AsItIs, Source::RepositorysIndex, Source::Head])?;
         self.name_index(Some(number))?;
-        Ok(TakenIn { number, lacks, last, has_index: self.index.exists(), by_known_settings })
+        Ok(TakenIn { number, lacks, last, has_index: self.index.exists() })
     }
 
-    /// Keeps what was taken in. For the same number as before it replaces that checkpoint. Whoever read the tree before it was
-    /// taken in gives it, and the next one may be had for less.
-    pub(crate) fn keep(&mut self, taken_in: TakenIn, work: Option<Arc<Tree>>) -> Result<Kept, KeepError> {
-        let TakenIn { number, mut lacks, last, has_index, by_known_settings } = taken_in;
+    /// Keeps what was taken in. For the same number as before it replaces that checkpoint.
+    pub(crate) fn keep(&mut self, taken_in: TakenIn) -> Result<Kept, KeepError> {
+        let TakenIn { number, mut lacks, last, has_index } = taken_in;
         let is_lost = has_index && !self.index.exists();
         let tree = match if is_lost { None } else { Some(self.write_tree()) } {
             // It names what is not there any more, or is gone. Better the files as they are by now than none, if it is said.
@@ -234,20 +180,7 @@ impl Checkpoints {
             }
             Some(tree) => tree?,
         };
-        let kept = self.keep_tree(number, tree, lacks, last)?;
-        if !by_known_settings {
-            self.settings = GitSettings::look(&self.git).ok();
-        } else if kept.lacks.is_none() {
-            self.learn(work);
-        }
-        Ok(kept)
-    }
-
-    fn learn(&mut self, work: Option<Arc<Tree>>) {
-        let is_plain = self.settings.as_ref().is_some_and(GitSettings::are_plain);
-        if let (Some(work), Some(last), true) = (work, &self.last, is_plain) {
-            self.known = Known::learn(&self.git, &last.tree, work);
-        }
+        self.keep_tree(number, tree, lacks, last)
     }
 
     /// Whether a predecessor took the files in for that number, and not for another one since.
@@ -312,22 +245,6 @@ impl Checkpoints {
         self.scratch.join(format!("{INDEX}{number}"))
     }
 
-    fn number_of_index(&self) -> Option<u32> {
-        self.index.file_name()?.to_str()?.strip_prefix(INDEX)?.strip_prefix('-')?.parse().ok()
-    }
-
-    /// Checkpoints were kept without the index: what they took in is in it before more is taken in, for git goes by what it
-    /// has. It reads those files once more, by the attributes of now. What cannot be told stays as it is.
-    fn catch_up(&self, number: u32, last: Option<&Checkpoint>) {
-        let before = last.cloned().or_else(|| self.before(number).ok().flatten());
-        if let Some(before) = before {
-            // With `-m` it keeps what it knows of the files, with `-i` it does not mind what they are now.
-            let words = ["read-tree", "-i", "-m", &before.tree];
-            let _as_it_is =
-                self.git.sealed(SHORT).and_then(|git| git.call(words, None, self.patience.at_ease));
-        }
-    }
-
     fn name_index(&mut self, number: Option<u32>) -> io::Result<()> {
         self.remove_lock()?;
         let name = self.index_of(number);
@@ -373,7 +290,7 @@ impl Checkpoints {
             Source::AsItIs => Ok(()),
             Source::RepositorysIndex => {
                 remove(index)?;
-                copy_with_its_time(&self.git.own_index(), index)
+                self.git.copy_own_index(index)
             }
             Source::Head => {
                 remove(index)?;
@@ -455,16 +372,12 @@ impl Checkpoints {
         Ok(joined(names, lacks))
     }
 
-    fn message(&self, number: u32) -> String {
-        format!("ralph: iteration {number} of {}", self.loop_id).replace('\0', " ")
-    }
-
     fn commit(&self, number: u32, tree: &str, before: Option<&Checkpoint>) -> Result<String, KeepError> {
         let parent = match before {
             Some(before) => Some(before.commit.clone()),
             None => self.head(),
         };
-        let message = self.message(number);
+        let message = format!("ralph: iteration {number} of {}", self.loop_id).replace('\0', " ");
         let mut words = vec!["commit-tree", tree, "-m", &message];
         if let Some(parent) = &parent {
             words.extend(["-p", parent]);
@@ -488,9 +401,6 @@ impl Checkpoints {
         if !self.git.keeps_in_place(&name) {
             let said = format!("{name} would be written elsewhere: there is a link on the way");
             return Err(GitError::Failed { what: "update-ref".into(), code: None, said });
-        }
-        if self.git.point_at_once(&name, commit) {
-            return Ok(());
         }
         let words = ["update-ref", "--no-deref", &name, commit];
         let lock = self.git.lock_of(&name);
@@ -664,24 +574,6 @@ fn existing_index(scratch: &Path) -> Option<PathBuf> {
     let names = fs::read_dir(scratch).ok()?.flatten().map(|entry| entry.file_name());
     let mut names = names.filter_map(|name| name.into_string().ok());
     names.find(|name| name.starts_with(INDEX) && !name.ends_with(".lock")).map(|name| scratch.join(name))
-}
-
-/// With the time of the original, by which git knows which of its entries are too young to be believed. No original,
-/// no copy.
-fn copy_with_its_time(from: &Path, to: &Path) -> io::Result<()> {
-    let mut original = match files::open_without_waiting(from) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let meta = original.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
-    }
-    let modified = meta.modified()?;
-    let mut copy = File::create_new(to)?;
-    io::copy(&mut original, &mut copy)?;
-    copy.set_modified(modified)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -42,11 +42,12 @@ use std::time::Duration;
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::file_stamp::{Moment, Stamp};
+use self::file_stamp::{Moment, Stamp};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
 use self::stat_cache::StatCache;
 use self::walk::FolderSeen;
+use crate::work_tree::git::locate::Checkout;
 
 /// A SHA-256 value.
 type Digest = [u8; 32];
@@ -61,7 +62,7 @@ const HASHED_AT_ONCE: usize = 4096;
 ///
 /// A file changed twice within one tick of the file system's clock looks the same after both. Hashed between the
 /// two, it would be remembered wrongly for ever. The coarsest clock in use (FAT) ticks every two seconds.
-pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(2);
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// Reads a work tree. See the module for what counts.
 pub(crate) struct TreeReader<'a> {
@@ -149,14 +150,6 @@ impl<'a> TreeReader<'a> {
         self
     }
 
-    /// With a file system whose clock is known to be better.
-    #[cfg(test)]
-    #[must_use]
-    pub(crate) fn settled_after(mut self, span: Duration) -> Self {
-        self.settled_after = span;
-        self
-    }
-
     /// Reads the tree as it is now.
     ///
     /// What a file's state is (missing, unreadable, a pipe) is part of the answer and never an error. An error
@@ -168,11 +161,11 @@ impl<'a> TreeReader<'a> {
         let stored = self.cache.stored();
         let cache = StatCache::of(&stored, self.root);
 
-        let repo = git::Repo::around(self.root);
-        let (listing, git) = git::tracked(self.root, repo.as_ref(), cache.listing());
+        let checkout = Checkout::around(self.root);
+        let (listing, git) = git::tracked(self.root, checkout.as_ref(), cache.listing());
         let walked = walk::walk(&walk::Plan {
             root: self.root,
-            work_tree: repo.as_ref().map_or(self.root, |repo| &repo.top),
+            work_tree: checkout.as_ref().map_or(self.root, |checkout| &checkout.top),
             tracked: listing.tracked(),
             cache: &cache,
             pinned: self.pinned,
@@ -190,8 +183,6 @@ impl<'a> TreeReader<'a> {
         let mut tree = Tree::new(entries, walked.rules, git);
         tree.own = own;
         tree.folders = walked.folders;
-        tree.git_sees_more = walked.git_sees_more;
-        tree.settled = (started, self.settled_after);
         tree.unbound = tree.what_is_not_bound(self.root);
         Ok(tree)
     }
@@ -224,9 +215,6 @@ pub(crate) struct Tree {
     hash: String,
     rules: IgnoreRules,
     git: GitUse,
-    git_sees_more: bool,
-    /// When it was read, and how long before that a file must have been left alone.
-    settled: (Moment, Duration),
     unbound: Option<String>,
 }
 
@@ -248,9 +236,7 @@ pub(crate) enum ChangeKind {
 impl Tree {
     fn new(entries: Vec<Entry>, rules: IgnoreRules, git: GitUse) -> Self {
         let hash = hash_of(&entries);
-        let settled = (Moment::since_epoch(Duration::ZERO), SETTLED_AFTER);
-        let (own, folders) = (Vec::new(), Vec::new());
-        Self { entries, own, folders, hash, rules, git, git_sees_more: false, settled, unbound: None }
+        Self { entries, own: Vec::new(), folders: Vec::new(), hash, rules, git, unbound: None }
     }
 
     /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
@@ -347,60 +333,11 @@ impl Tree {
         moved
     }
 
-    /// The paths at which git may find something else than it did in `before`; none where that cannot be told, since git
-    /// would also take what is not looked at here, or goes by other rules now.
-    pub(crate) fn paths_changed_for_git<'t>(&'t self, before: &'t Self) -> Option<Vec<&'t Path>> {
-        if !(self.shows_all_to_git() && before.shows_all_to_git()) || self.rules != before.rules {
-            return None;
-        }
-        let changes = [differences(&before.entries, &self.entries), differences(&before.own, &self.own)];
-        Some(changes.into_iter().flatten().map(|(entry, _)| entry.path()).collect())
-    }
-
-    /// Whether git, which takes in what is tracked and what no rule ignores, would take nothing but what is in here.
-    pub(crate) fn shows_all_to_git(&self) -> bool {
-        let is_plain = |entry: &Entry| matches!(entry.fact.kind, Kind::File | Kind::Link);
-        matches!(self.git, GitUse::Listed | GitUse::Cached)
-            && !self.git_sees_more
-            && self.entries.iter().all(is_plain)
-    }
-
-    /// All paths that were looked at, those that do not count since ralph wrote them included.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.entries.iter().chain(&self.own).map(Entry::path)
-    }
-
-    /// Whether it is one of [`paths`](Self::paths).
+    /// Whether that path was looked at; one that does not count since ralph wrote it is included.
     pub(crate) fn has(&self, path: &Path) -> bool {
-        self.entry(path).is_some()
-    }
-
-    /// Whether a file was seen with just these permissions and this content.
-    pub(crate) fn has_file(&self, path: &Path, permissions: u32, content: &[u8]) -> bool {
-        let is_it = |entry: &Entry| {
-            entry.fact.kind == Kind::File
-                && u32::from(entry.fact.mode) == permissions & 0o777
-                && entry.fact.digest == Digest::from(Sha256::digest(content))
-        };
-        self.entry(path).is_some_and(is_it)
-    }
-
-    /// Whether a link was seen that leads just there.
-    pub(crate) fn has_link(&self, path: &Path, target: &[u8]) -> bool {
-        self.entry(path).is_some_and(|entry| entry.fact == Fact::link(target))
-    }
-
-    fn entry(&self, path: &Path) -> Option<&Entry> {
         let path = path.as_os_str().as_bytes();
-        let find = |entries: &'_ [Entry]| entries.binary_search_by(|entry| (*entry.path).cmp(path)).ok();
-        let counting = find(&self.entries).map(|at| &self.entries[at]);
-        counting.or_else(|| find(&self.own).map(|at| &self.own[at]))
-    }
-
-    /// Whether a file with this stamp is what it was when the tree was read: it had been left alone for a while by then.
-    pub(crate) fn is_as_read(&self, stamp: &Stamp) -> bool {
-        let (read_at, span) = self.settled;
-        stamp.is_settled(read_at, span)
+        let is_in = |entries: &[Entry]| entries.binary_search_by(|entry| (*entry.path).cmp(path)).is_ok();
+        is_in(&self.entries) || is_in(&self.own)
     }
 
     /// The `.gitignore` texts that were in force, to pin later reads to.

@@ -3,13 +3,12 @@
 //! is ended with its whole process group when its time is over. Calls that read files of the work tree are [`sealed`].
 
 pub(crate) mod head;
+pub(crate) mod locate;
 mod sealed;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -17,16 +16,16 @@ use std::time::Duration;
 
 use ralph_core::model::duration;
 
+use self::locate::Checkout;
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
-use crate::sys::{env, files, short_command};
-use crate::work_tree::fingerprint::Stamp;
+use crate::sys::{env, short_command};
 
 /// Who makes the commits.
-pub(crate) const AUTHOR: &str = "ralph";
-pub(crate) const EMAIL: &str = "ralph@localhost";
+const AUTHOR: &str = "ralph";
+const EMAIL: &str = "ralph@localhost";
 
 /// Settings that hold for this call alone, whatever any config file says.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "submodule.recurse=false",
@@ -34,6 +33,9 @@ const SETTINGS: [&str; 12] = [
     "core.splitIndex=false",
     // It is nobody's but ours and made anew where it is damaged: a sum over all of it each time is not worth its cost.
     "index.skipHash=true",
+    // Left to itself git does not sync loose objects: a ref could outlive the power cut that its objects did not.
+    "core.fsync=committed",
+    "core.fsyncMethod=batch",
     "core.logAllRefUpdates=false",
     // An odd line end is no reason to keep nothing.
     "core.safecrlf=false",
@@ -70,8 +72,6 @@ pub(crate) struct Git {
     scratch: PathBuf,
     /// Used in place of the repository's own.
     index: Option<PathBuf>,
-    /// Its config, where it was seen to be as `git init` makes it: its format is the first one.
-    plain_config: Option<Stamp>,
 }
 
 /// Why there is no repository that a checkpoint could be kept in.
@@ -89,26 +89,8 @@ pub(crate) enum NoRepository {
 }
 
 impl Git {
-    /// A plain repository of our own is seen at a glance. Any other one git is left to find itself, so that it also
-    /// refuses what it would refuse its user.
+    /// Git is left to find it, so that it also refuses what it would refuse its user.
     pub(crate) fn find(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
-        match plain(root).filter(|_| env::is_program("git", root)) {
-            Some(top) => {
-                let dir = top.join(".git");
-                let plain_config = Stamp::of_target(&dir.join("config"));
-                let git = Self::at(root, scratch, [top, dir.clone(), dir]);
-                Ok(Self { plain_config, ..git })
-            }
-            None => Self::ask(root, scratch),
-        }
-    }
-
-    fn at(root: &Path, scratch: &Path, [top, dir, common_dir]: [PathBuf; 3]) -> Self {
-        let (root, scratch) = (root.into(), scratch.into());
-        Self { root, top, dir, common_dir, scratch, index: None, plain_config: None }
-    }
-
-    pub(crate) fn ask(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
         let mut command = command(root);
         command.args(["rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir"]);
         command.arg("--show-toplevel");
@@ -120,7 +102,8 @@ impl Git {
         if is_inside != Path::new("true") {
             return Err(NoRepository::Bare);
         }
-        Ok(Self::at(root, scratch, [top, dir, root.join(common_dir)]))
+        let common_dir = root.join(common_dir);
+        Ok(Self { root: root.into(), top, dir, common_dir, scratch: scratch.into(), index: None })
     }
 
     pub(crate) fn use_index(&mut self, index: &Path) {
@@ -131,53 +114,14 @@ impl Git {
         &self.root
     }
 
-    pub(crate) fn top(&self) -> &Path {
-        &self.top
+    /// Copies the index of the repository itself, which is only ever read.
+    pub(crate) fn copy_own_index(&self, to: &Path) -> io::Result<()> {
+        locate::copy_index(&self.dir, to)
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Whether it is as `git init` makes it, still.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.plain_config.is_some() && Stamp::of_target(&self.dir.join("config")) == self.plain_config
-    }
-
-    #[cfg(test)]
-    pub(crate) fn places(&self) -> [&Path; 4] {
-        [&self.root, &self.top, &self.dir, &self.common_dir].map(PathBuf::as_path)
-    }
-
-    /// The index of the repository itself, which is only ever read.
-    pub(crate) fn own_index(&self) -> PathBuf {
-        self.dir.join("index")
-    }
-
-    /// Lets a ref that nobody else writes say this, as git would: as a file, written under the name of its lock. Whether it
-    /// could be; other kinds of repositories keep their refs elsewhere.
-    pub(crate) fn point_at_once(&self, reference: &str, object: &str) -> bool {
-        let (file, lock) = (self.common_dir.join(reference), self.lock_of(reference));
-        let write = || {
-            fs::create_dir_all(file.parent().unwrap_or(&self.common_dir))?;
-            File::create_new(&lock)?.write_all(format!("{object}\n").as_bytes())?;
-            fs::rename(&lock, &file)
-        };
-        self.is_plain() && write().is_ok()
-    }
-
-    /// Whether a ref of ours would be written where it belongs: a link on the way leads to somebody else's refs, or out of the
-    /// repository.
+    /// Whether a ref of ours would be written where it belongs.
     pub(crate) fn keeps_in_place(&self, reference: &str) -> bool {
-        let file = self.common_dir.join(reference);
-        let way = file.ancestors().take_while(|part| *part != self.common_dir);
-        !way.into_iter().any(|part| part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()))
-    }
-
-    /// Whether a ref that is kept as a file says so.
-    pub(crate) fn points_at(&self, reference: &str, object: &str) -> bool {
-        let text = files::read_foreign(&self.common_dir.join(reference));
-        text.is_ok_and(|text| text.is_some_and(|text| text.trim_ascii() == object.as_bytes()))
+        locate::is_in_place(&self.common_dir, reference)
     }
 
     /// The lock beside a ref that is kept as a file.
@@ -202,7 +146,7 @@ impl Git {
     ) -> Result<Vec<u8>, GitError> {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-        if let Some(said) = no_file_of_gits(&self.dir) {
+        if let Some(said) = locate::unusable_file(&self.dir) {
             return Err(GitError::Failed { what, code: None, said });
         }
         let mut command = command(&self.root);
@@ -216,7 +160,7 @@ impl Git {
     /// A `git diff` for the user to look at, with their pager, their colours and the terminal, in this repository. Nothing
     /// that the repository's config names is started: `GIT_PAGER` overrides every pager in a config.
     pub(crate) fn diff_for_the_user(&self) -> Command {
-        let mut command = Command::new("git");
+        let mut command = program();
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
             command.env_remove(name);
         }
@@ -233,7 +177,7 @@ impl Git {
 fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
     let folder = tempfile::Builder::new().prefix("git-").tempdir_in(scratch).ok()?;
     let ask = |words: [&str; 2]| {
-        let mut command = Command::new("git");
+        let mut command = program();
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"] {
             command.env_remove(name);
         }
@@ -251,51 +195,24 @@ fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
         .or_else(|| ask(["var", "GIT_PAGER"]))
 }
 
-/// The top of the work tree around a folder, where it is as `git init` and `git clone` make it: a `.git` folder that is ours
-/// like the top itself, on the same file system, and with a config that says nothing of another place.
-pub(crate) fn plain(root: &Path) -> Option<PathBuf> {
-    let top = root.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
-    let (dir, device) = (top.join(".git"), root.metadata().ok()?.dev());
-    let us = rustix::process::geteuid().as_raw();
-    let is_ours = |folder: &Path| {
-        let meta = folder.symlink_metadata();
-        meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == us && meta.dev() == device)
-    };
-    let parts = [top.to_owned(), dir.join("objects"), dir.join("refs"), dir.clone()];
-    if !parts.iter().all(|part| is_ours(part))
-        || !dir.join("HEAD").is_file()
-        || dir.join("commondir").exists()
-    {
-        return None;
+/// Calls git in a folder of our own that may not be a repository yet.
+pub(crate) fn call_in(folder: &Path, words: &[&str], limit: Duration) -> Result<Vec<u8>, GitError> {
+    let mut command = command(folder);
+    command.args(words);
+    run(command, words.first().unwrap_or(&""), None, &std::env::temp_dir(), limit)
+}
+
+/// The files that a checkout tracks below a folder, by names relative to it, as `git ls-files --stage -z` lists them. The
+/// repository is named outright, so that git neither searches for one nor refuses one that belongs to another user.
+pub(crate) fn list_tracked(folder: &Path, checkout: &Checkout, limit: Duration) -> Result<Vec<u8>, GitError> {
+    let (Checkout { top, dir }, what) = (checkout, "ls-files");
+    if let Some(said) = locate::unusable_file(dir) {
+        return Err(GitError::Failed { what: what.into(), code: None, said });
     }
-    let config = String::from_utf8(files::read_foreign(&dir.join("config")).ok()??).ok()?;
-    is_plain(&config).then(|| top.to_owned())
-}
-
-/// Whether a repository's config leaves everything where it is. Whatever is not understood is not plain.
-fn is_plain(config: &str) -> bool {
-    let config = config.to_ascii_lowercase();
-    let mut lines =
-        config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    lines.all(|line| match line.strip_prefix('[') {
-        Some(section) => {
-            section.find(']') == section.len().checked_sub(1)
-                && !["include", "extensions"].iter().any(|name| section.starts_with(name))
-        }
-        None => match line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
-            Some(("repositoryformatversion", version)) => version == "0",
-            Some(("bare", is_bare)) => is_bare == "false",
-            Some((key, _)) => !["worktree", "sharedrepository"].contains(&key),
-            None => false,
-        },
-    })
-}
-
-/// What lies in the place of one of git's own files and is none: git would wait for it for ever.
-pub(crate) fn no_file_of_gits(dir: &Path) -> Option<String> {
-    let names = ["index", "config", "HEAD", "info/attributes", "info/exclude"];
-    let is_odd = |name: &&str| fs::metadata(dir.join(name)).is_ok_and(|meta| !meta.is_file());
-    names.into_iter().find(is_odd).map(|name| format!("git's own {name} is not a file"))
+    let mut command = command(folder);
+    without_outer_config(&mut command);
+    command.env("GIT_DIR", dir).env("GIT_WORK_TREE", top).args([what, "-z", "--stage"]);
+    run(command, what, None, &std::env::temp_dir(), limit)
 }
 
 /// The lines of an answer.
@@ -319,8 +236,13 @@ pub(crate) fn may_stay(name: &OsStr) -> bool {
     !name.starts_with(b"GIT_") || name.starts_with(b"GIT_CONFIG_") || name == b"GIT_EXEC_PATH"
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is where git starts")]
+fn program() -> Command {
+    Command::new("git")
+}
+
 fn command(root: &Path) -> Command {
-    let mut command = Command::new("git");
+    let mut command = program();
     for (name, _) in env::all().filter(|(name, _)| !may_stay(name)) {
         command.env_remove(name);
     }
@@ -328,9 +250,17 @@ fn command(root: &Path) -> Command {
         command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
     }
     command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", NO_PROTOCOL);
-    command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
     command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).current_dir(root);
     command
+}
+
+/// Takes settings away that come from the environment or the system.
+fn without_outer_config(command: &mut Command) {
+    for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG")) {
+        command.env_remove(name);
+    }
+    command.env("GIT_CONFIG_NOSYSTEM", "1");
 }
 
 fn run(

@@ -4,6 +4,8 @@
 //! `RALPH_FAULTS=full` sweeps every fault at every point, `RALPH_FAULTS=off` leaves the sweep out, `RALPH_FAULTS_ONLY=Trust`
 //! sweeps only the scenes whose name has that word in it.
 
+#![expect(clippy::disallowed_methods, reason = "a test starts programs of its own")]
+
 #[allow(
     dead_code,
     unreachable_pub,

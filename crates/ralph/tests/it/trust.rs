@@ -292,3 +292,16 @@ fn a_mistake_in_an_agent_of_the_persons_own_is_told_with_its_place() {
     let told = sandbox.ralph(&["trust", "--show"]);
     told.exits(2).says("config.yaml:3:5: unknown key `enviroment` (hint: did you mean `environment`?)");
 }
+
+/// Gates run in the order of the file, so another order is another definition.
+#[test]
+fn reordered_gates_are_shown_as_a_difference() {
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", "verify:\n  - 'true'\n  - test -e a\n  - test -e b\n");
+    sandbox.trust();
+    sandbox.file("ralph.yaml", "verify:\n  - 'true'\n  - test -e b\n  - test -e a\n");
+    let shown = sandbox.ralph(&["trust", "--show"]).success().stdout;
+    let changed: Vec<&str> = shown.lines().filter(|line| line.starts_with(['-', '+'])).collect();
+    assert_eq!(changed, ["+  - test -e b", "-  - test -e b"], "{shown}");
+    sandbox.ralph(&["verify"]).exits(3).says("+  - test -e b");
+}

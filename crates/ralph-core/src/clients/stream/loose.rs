@@ -46,38 +46,95 @@ fn without_half_pairs(line: &str) -> Option<String> {
     changed.then_some(mended)
 }
 
-macro_rules! otherwise_absent {
-    ($($visit:ident: $from:ty),+ $(,)?) => {$(
-        fn $visit<E>(self, _value: $from) -> Result<Self::Value, E> {
-            Ok(Self::Value::default())
+/// What a field may be made of. Each type takes what it is for; everything else is skipped and leaves the default.
+trait Loose<'de>: Default {
+    fn from_text(_text: &str) -> Self {
+        Self::default()
+    }
+
+    fn from_number(_number: f64) -> Self {
+        Self::default()
+    }
+
+    fn from_flag(_flag: bool) -> Self {
+        Self::default()
+    }
+
+    fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Self, A::Error> {
+        skip_list(list).map(|()| Self::default())
+    }
+
+    fn from_object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self::default())
+    }
+}
+
+fn skip_list<'de, A: SeqAccess<'de>>(list: &mut A) -> Result<(), A::Error> {
+    while list.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+struct LooseVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Loose<'de>> Visitor<'de> for LooseVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<T, E> {
+        Ok(T::from_flag(flag))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<T, E> {
+        Ok(T::from_number(number as f64))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<T, E> {
+        Ok(T::from_number(number as f64))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<T, E> {
+        Ok(T::from_number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<T, E> {
+        Ok(T::from_text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<T, A::Error> {
+        T::from_list(&mut list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<T, A::Error> {
+        T::from_object(object)
+    }
+}
+
+macro_rules! deserialize_loosely {
+    ($([$($generic:tt)*] $type:ty;)+) => {$(
+        impl<'de, $($generic)*> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(LooseVisitor(PhantomData))
+            }
         }
     )+};
 }
 
-macro_rules! skip_list {
-    () => {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Self::Value::default())
-        }
-    };
-}
-
-macro_rules! skip_object {
-    () => {
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(Self::Value::default())
-        }
-    };
-}
-
-macro_rules! expecting_anything {
-    () => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("anything")
-        }
-    };
+deserialize_loosely! {
+    [] Text;
+    [] Number;
+    [] Flag;
+    [] FirstText;
+    [T: Deserialize<'de>] Object<T>;
+    [T: Deserialize<'de>] Few<T>;
+    [T: Deserialize<'de> + Add + Default] Sum<T>;
 }
 
 /// A text, or nothing.
@@ -95,27 +152,9 @@ impl Text {
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text;
-            expecting_anything!();
-            otherwise_absent!(visit_bool: bool, visit_u64: u64, visit_i64: i64, visit_f64: f64);
-            skip_list!();
-            skip_object!();
-
-            fn visit_unit<E>(self) -> Result<Text, E> {
-                Ok(Text::default())
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-                Ok(Text(Some(text.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_any(TextVisitor)
+impl Loose<'_> for Text {
+    fn from_text(text: &str) -> Self {
+        Self(Some(text.to_owned()))
     }
 }
 
@@ -138,35 +177,9 @@ impl Number {
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberVisitor;
-
-        impl<'de> Visitor<'de> for NumberVisitor {
-            type Value = Number;
-            expecting_anything!();
-            otherwise_absent!(visit_bool: bool, visit_str: &str);
-            skip_list!();
-            skip_object!();
-
-            fn visit_unit<E>(self) -> Result<Number, E> {
-                Ok(Number(None))
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
-                Ok(Number(Some(number as f64)))
-            }
-
-            fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
-                Ok(Number(Some(number as f64)))
-            }
-
-            fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
-                Ok(Number(Some(number)))
-            }
-        }
-
-        deserializer.deserialize_any(NumberVisitor)
+impl Loose<'_> for Number {
+    fn from_number(number: f64) -> Self {
+        Self(Some(number))
     }
 }
 
@@ -174,27 +187,9 @@ impl<'de> Deserialize<'de> for Number {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flag(pub(crate) bool);
 
-impl<'de> Deserialize<'de> for Flag {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FlagVisitor;
-
-        impl<'de> Visitor<'de> for FlagVisitor {
-            type Value = Flag;
-            expecting_anything!();
-            otherwise_absent!(visit_str: &str, visit_u64: u64, visit_i64: i64, visit_f64: f64);
-            skip_list!();
-            skip_object!();
-
-            fn visit_unit<E>(self) -> Result<Flag, E> {
-                Ok(Flag(false))
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Flag, E> {
-                Ok(Flag(value))
-            }
-        }
-
-        deserializer.deserialize_any(FlagVisitor)
+impl Loose<'_> for Flag {
+    fn from_flag(flag: bool) -> Self {
+        Self(flag)
     }
 }
 
@@ -208,26 +203,9 @@ impl<T> Default for Object<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-            type Value = Object<T>;
-            expecting_anything!();
-            otherwise_absent!(visit_bool: bool, visit_str: &str, visit_u64: u64, visit_i64: i64, visit_f64: f64);
-            skip_list!();
-
-            fn visit_unit<E>(self) -> Result<Object<T>, E> {
-                Ok(Object(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(|object| Object(Some(object)))
-            }
-        }
-
-        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+impl<'de, T: Deserialize<'de>> Loose<'de> for Object<T> {
+    fn from_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(object)).map(|object| Self(Some(object)))
     }
 }
 
@@ -243,35 +221,15 @@ impl<T> Default for Few<T> {
 
 const FEW: usize = 64;
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FewVisitor<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
-            type Value = Few<T>;
-            expecting_anything!();
-            otherwise_absent!(visit_bool: bool, visit_str: &str, visit_u64: u64, visit_i64: i64, visit_f64: f64);
-            skip_object!();
-
-            fn visit_unit<E>(self) -> Result<Few<T>, E> {
-                Ok(Few::default())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Few<T>, A::Error> {
-                let mut few = Vec::new();
-                while few.len() < FEW {
-                    match list.next_element::<Object<T>>()? {
-                        Some(Object(Some(object))) => few.push(object),
-                        Some(Object(None)) => {}
-                        None => return Ok(Few(few)),
-                    }
-                }
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Few(few))
-            }
+impl<'de, T: Deserialize<'de>> Loose<'de> for Few<T> {
+    fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Self, A::Error> {
+        let mut few = Vec::new();
+        while few.len() < FEW
+            && let Some(Object(object)) = list.next_element()?
+        {
+            few.extend(object);
         }
-
-        deserializer.deserialize_any(FewVisitor(PhantomData))
+        skip_list(list).map(|()| Self(few))
     }
 }
 
@@ -279,36 +237,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FirstText(pub(crate) Text);
 
-impl<'de> Deserialize<'de> for FirstText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FirstVisitor;
+impl<'de> Loose<'de> for FirstText {
+    fn from_text(text: &str) -> Self {
+        Self(Text::from_text(text))
+    }
 
-        impl<'de> Visitor<'de> for FirstVisitor {
-            type Value = FirstText;
-            expecting_anything!();
-            otherwise_absent!(visit_bool: bool, visit_u64: u64, visit_i64: i64, visit_f64: f64);
-            skip_object!();
-
-            fn visit_unit<E>(self) -> Result<FirstText, E> {
-                Ok(FirstText::default())
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<FirstText, E> {
-                Ok(FirstText(Text(Some(text.to_owned()))))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstText, A::Error> {
-                let first = list.next_element::<Text>()?.unwrap_or_default();
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(FirstText(first))
-            }
-        }
-
-        deserializer.deserialize_any(FirstVisitor)
+    fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Self, A::Error> {
+        let first = list.next_element()?.unwrap_or_default();
+        skip_list(list).map(|()| Self(first))
     }
 }
 
-/// The values of an object whose keys nobody knows beforehand, added up.
+/// The values of an object with unknown keys, added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sum<T>(pub(crate) T);
 
@@ -316,26 +256,15 @@ pub(crate) trait Add {
     fn add(&mut self, other: Self);
 }
 
-impl<'de, T: Deserialize<'de> + Add + Default> Deserialize<'de> for Sum<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SumVisitor<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de> + Add + Default> Visitor<'de> for SumVisitor<T> {
-            type Value = Sum<T>;
-            expecting_anything!();
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Sum<T>, A::Error> {
-                let mut sum = T::default();
-                while let Some((_, value)) = map.next_entry::<IgnoredAny, Object<T>>()? {
-                    if let Some(value) = value.0 {
-                        sum.add(value);
-                    }
-                }
-                Ok(Sum(sum))
+impl<'de, T: Deserialize<'de> + Add + Default> Loose<'de> for Sum<T> {
+    fn from_object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        let mut sum = T::default();
+        while let Some((_, Object(value))) = object.next_entry::<IgnoredAny, Object<T>>()? {
+            if let Some(value) = value {
+                sum.add(value);
             }
         }
-
-        deserializer.deserialize_any(SumVisitor(PhantomData))
+        Ok(Self(sum))
     }
 }
 

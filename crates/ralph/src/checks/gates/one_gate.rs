@@ -1,7 +1,6 @@
 //! One gate from its first run to its last retry, and what its exit means.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ralph_core::model::foreign_text;
@@ -10,8 +9,8 @@ use ralph_core::model::id::Digest;
 use ralph_core::say::excerpt::excerpt;
 
 use super::{GRACE, Run, output_digest};
-use crate::sys::clock;
 use crate::sys::proc::{self, Captured, Ended, How, Job, Manners, What};
+use crate::sys::{clock, short_command};
 
 /// What became of a gate, before anybody looked at the tree.
 pub(super) struct Ran {
@@ -81,14 +80,11 @@ fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {
 
 /// Exit code 2 is a syntax error of the shell, or a tool's own word; the shell can be asked without running anything.
 fn shell_understands(command: &str, root: &Path) -> bool {
-    let quiet = Command::new("sh")
-        .args(["-n", "-c", command])
-        .current_dir(root)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    quiet.map_or(true, |status| status.success())
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut shell = short_command::command("sh");
+    shell.args(["-n", "-c", command]).current_dir(root);
+    let answer = short_command::run(shell, None, &std::env::temp_dir(), PATIENCE);
+    answer.ok().flatten().is_none_or(|answer| answer.status.success())
 }
 
 fn joined(output: &Captured) -> Vec<u8> {

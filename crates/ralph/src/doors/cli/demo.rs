@@ -2,9 +2,9 @@
 //! and the real engine: every answer comes from this very binary, called as a client calls it.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,11 @@ use super::{Done, Failure};
 use crate::show::exit;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::sys::env;
+use crate::sys::short_command::{self, Answer};
+use crate::work_tree::git::{self, GitError};
+
+/// How long any of the demo's commands may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const CONFIG: &str =
     "# ralph.yaml: what must pass before the sub-agent `check` may stop\nverify:\n  - sh tests.sh\n";
@@ -142,33 +147,33 @@ impl Stage<'_> {
     }
 
     fn ralph(&self, arguments: &[&str], input: Option<&Value>) -> Result<Said, Failure> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = short_command::command(std::env::current_exe()?);
         command.args(arguments).current_dir(self.project()).env("RALPH_HOME", self.dir.join("ralph-home"));
         // The demo may itself be run by an agent; its own little session is another one.
         for (name, _) in env::all().filter(|(name, _)| name.to_string_lossy().starts_with("CLAUDE")) {
             command.env_remove(name);
         }
-        let output = output_of(command, input)?;
-        if output.status.success() {
-            return Ok(Said(output));
+        let input = input.map(Value::to_string);
+        let answer = short_command::run(command, input.as_deref().map(str::as_bytes), self.dir, PATIENCE)?;
+        let Some(answer) = answer else {
+            let what = format!("`ralph {}` did not answer within a minute", arguments.join(" "));
+            return Err(Failure::new(exit::NOT_VERIFIED, what));
+        };
+        if answer.status.success() {
+            return Ok(Said(answer));
         }
-        Err(Failure::new(exit::NOT_VERIFIED, String::from_utf8_lossy(&output.stderr)))
+        Err(Failure::new(exit::NOT_VERIFIED, String::from_utf8_lossy(&answer.stderr)))
     }
 
     fn git(&self, arguments: &[&str]) -> Result<(), Failure> {
-        let mut command = Command::new("git");
-        command.args(arguments).current_dir(self.project());
-        let output = output_of(command, None).map_err(|error| {
-            Failure::new(exit::USAGE, format!("git cannot be run: {error}")).hint("install git")
-        })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(Failure::new(exit::USAGE, String::from_utf8_lossy(&output.stderr)))
+        git::call_in(&self.project(), arguments, PATIENCE).map(drop).map_err(|error| match error {
+            GitError::NotRun(_) => Failure::new(exit::USAGE, error.to_string()).hint("install git"),
+            _ => Failure::new(exit::USAGE, error.to_string()),
+        })
     }
 }
 
-struct Said(Output);
+struct Said(Answer);
 
 impl Said {
     fn json(&self) -> Result<Value, Failure> {
@@ -176,14 +181,6 @@ impl Said {
         serde_json::from_str(&text)
             .map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("{error}: {text}")))
     }
-}
-
-fn output_of(mut command: Command, input: Option<&Value>) -> io::Result<Output> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        stdin.write_all(input.to_string().as_bytes())?;
-    }
-    child.wait_with_output()
 }
 
 fn broken(answer: &Value) -> Failure {

@@ -2,9 +2,9 @@
 //! settings, by the shell the client uses, with the client's variables; each problem comes with its fix.
 
 use crate::store::ledger::Loop;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use ralph_core::config::Guard;
 use ralph_core::ledger::facts::Standing;
@@ -24,7 +24,7 @@ use crate::show::progress::lines::pause_cause;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::OnDisk;
-use crate::sys::{clock, env};
+use crate::sys::{clock, env, short_command};
 
 /// A stop of a sub-agent as Claude Code 2.1.325 sent it.
 const RECORDED_STOP: &str = include_str!("../../../../ralph-core/fixtures/claude/subagent_stop.first.json");
@@ -32,6 +32,9 @@ const RECORDED_STOP: &str = include_str!("../../../../ralph-core/fixtures/claude
 /// A command of the person's, with the fields that it sends. It is answered whoever is held, and in any repo.
 const RECORDED_COMMAND: &str = r#"{"session_id": "doctor", "hook_event_name": "UserPromptExpansion",
 "expansion_type": "slash_command", "command_name": "ralph-status", "command_args": "", "prompt": "/ralph-status"}"#;
+
+/// How long the client and a hook of it may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How many loops back we look.
 const RECENT: usize = 10;
@@ -120,11 +123,11 @@ impl Examination {
     }
 
     fn client(&mut self) {
-        let asked =
-            Command::new("claude").arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-        match asked {
-            Ok(output) if output.status.success() => {
-                self.good("client", String::from_utf8_lossy(&output.stdout).trim());
+        let mut client = short_command::command("claude");
+        client.arg("--version");
+        match short_command::run(client, None, &std::env::temp_dir(), PATIENCE) {
+            Ok(Some(answer)) if answer.status.success() => {
+                self.good("client", String::from_utf8_lossy(&answer.stdout).trim());
             }
             _ => self.good("client", "`claude` is not on this PATH; its version is not known"),
         }
@@ -549,23 +552,19 @@ fn stop_of(agent: &str) -> serde_json::Result<Value> {
 fn send(command: &str, root: &Path, mut payload: Value) -> Result<String, String> {
     payload["cwd"] = json!(root);
     let empty_home = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut shell = Command::new("/bin/sh");
+    let mut shell = short_command::command("/bin/sh");
     shell
         .args(["-c", command])
         .current_dir(root)
         .env("RALPH_HOME", empty_home.path())
         .env("CLAUDE_PROJECT_DIR", root)
         .env("CLAUDECODE", "1")
-        .env("CLAUDE_CODE_ENTRYPOINT", "cli")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = shell.spawn().map_err(|error| error.to_string())?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that does not read its input is told by its answer.
-        let _not_read = stdin.write_all(payload.to_string().as_bytes());
-    }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        .env("CLAUDE_CODE_ENTRYPOINT", "cli");
+    let payload = payload.to_string();
+    let answer = short_command::run(shell, Some(payload.as_bytes()), empty_home.path(), PATIENCE);
+    let output = answer
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("it took longer than {} seconds", PATIENCE.as_secs()))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         Some(0) => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),

@@ -161,7 +161,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     // It takes longest: the rest of the beginning goes on beside it.
     let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
     let mut keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
-    keeper.begin(0, None);
+    keeper.begin(0);
     driver::begin(&place.repo_home, &ledger, &plan, &in_force)?;
     drive(&place, &plan, (ledger, keeper), &signals, &arguments.output)
 }

@@ -6,8 +6,6 @@
 //!  its own         └─ add ─┘             └─ write-tree, commit-tree, the ref ─┘
 //! ```
 //!
-//! Where the next tree can be had from the one before and what changed since, that takes a moment and needs no thread.
-//!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
 
 use std::sync::Arc;
@@ -24,7 +22,6 @@ use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::sys::proc::Stop;
 use crate::work_tree::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
-use crate::work_tree::fingerprint::Tree;
 
 pub(crate) struct Keeper {
     doing: Doing,
@@ -69,34 +66,20 @@ impl Keeper {
         Self { doing, trouble, ledger: ledger.clone(), stop: stop.clone() }
     }
 
-    /// Keeps the tree as it is, and comes back when the files may change again. Whoever has just read it says so.
-    pub(crate) fn keep(&mut self, number: u32, work: Option<&Arc<Tree>>, follow: &mut dyn Follow) {
+    /// Keeps the tree as it is, and returns when the files may change again.
+    pub(crate) fn keep(&mut self, number: u32, follow: &mut dyn Follow) {
         // What lies taken in for the iteration before must have been kept by then.
         self.settle(follow);
-        let at_once = match (&mut self.doing, work) {
-            (Doing::Waiting(checkpoints), Some(work)) => checkpoints.keep_from_last(number, work),
-            _ => None,
-        };
-        match at_once {
-            Some(kept) => {
-                if let Err(why) = self.write_down(number, kept) {
-                    (self.doing, self.trouble) = (Doing::Nothing, Some(why));
-                    self.tell(follow);
-                }
-            }
-            None => {
-                self.begin(number, work.cloned());
-                self.taken_in();
-            }
-        }
+        self.begin(number);
+        self.taken_in();
     }
 
     /// Begins to keep the tree as it is, where nothing was begun already.
-    pub(crate) fn begin(&mut self, number: u32, work: Option<Arc<Tree>>) {
+    pub(crate) fn begin(&mut self, number: u32) {
         self.start(Task { number, is_made_up_for: false }, move |checkpoints, pause| {
             let taken_in = checkpoints.take_in(number)?;
             pause();
-            let kept = checkpoints.keep(taken_in, work)?;
+            let kept = checkpoints.keep(taken_in)?;
             if number == 0 {
                 checkpoints.forget_others_beside(LOOPS_KEPT);
             }

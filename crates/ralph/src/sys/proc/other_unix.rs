@@ -72,7 +72,7 @@ struct Row {
 fn ask_ps(pid: i32) -> Option<Row> {
     const LIMIT: Duration = Duration::from_secs(2);
     // By its full path, and in one language and zone: times are compared.
-    let mut command = Command::new("/bin/ps");
+    let mut command = short_command::command("/bin/ps");
     command.env_clear().env("LC_ALL", "C").env("TZ", "UTC");
     command.args(["-o", "ppid=", "-o", "stat=", "-o", "tty=", "-o", "lstart=", "-o", "comm="]);
     command.args(["-p", &pid.to_string()]);

@@ -1,60 +1,70 @@
 //! Starts a command as leader of a new session, with nothing of ours but what it prints into.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, PipeWriter};
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 
+use rustix::io::{Errno, FdFlags};
 use rustix::process::Pid;
 
 use super::descendants::MARK;
 use super::{Job, What};
 
-#[cfg_attr(target_os = "linux", path = "start/by_clone.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "start/by_fork.rs")]
-mod way;
-
 /// By its full path: what `sh` is must not depend on the `PATH` a project gives its gates.
 const SHELL: &str = "/bin/sh";
 
-/// A command in the words of the system.
-struct Leader<'a> {
-    program: &'a OsStr,
-    /// With the name it goes by.
-    words: Vec<&'a OsStr>,
-    /// All of it.
-    environment: Vec<(&'a OsStr, &'a OsStr)>,
-    dir: &'a Path,
-    stdin: File,
-    output: PipeWriter,
-    errors: PipeWriter,
-    /// Killed when we are, where the system can.
-    dies_with_us: bool,
-}
-
 /// Without a pipe of their own, errors go where the output goes.
+#[expect(clippy::disallowed_methods, reason = "this is where gates and agents start")]
+#[expect(unsafe_code, reason = "std has no stable way to start a child in a new session")]
 pub(super) fn leader(job: &Job<'_>, output: PipeWriter, errors: Option<PipeWriter>) -> io::Result<Pid> {
-    let (program, words, stdin) = match job.command {
-        What::Shell(line) => (OsStr::new(SHELL), ["sh", "-c", line].map(OsStr::new).into(), None),
+    let (mut command, stdin) = match job.command {
+        What::Shell(line) => {
+            let mut shell = Command::new(SHELL);
+            shell.arg0("sh").args(["-c", line]);
+            (shell, None)
+        }
         What::Program { program, arguments, stdin } => {
-            let words = [program].into_iter().chain(arguments.iter().map(OsString::as_os_str)).collect();
-            (program, words, stdin)
+            let mut command = Command::new(program);
+            command.args(arguments);
+            (command, stdin)
         }
     };
-    let own = job.env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let mark = (OsStr::new(MARK), OsStr::new(job.marker));
-    way::start(Leader {
-        program,
-        words,
-        environment: own.filter(|(name, _)| *name != mark.0).chain([mark]).collect(),
-        dir: job.dir,
-        stdin: File::open(stdin.unwrap_or(Path::new("/dev/null")))?,
-        errors: errors.map_or_else(|| output.try_clone(), Ok)?,
-        output,
-        dies_with_us: job.manners.dies_with_us,
-    })
+    command
+        .current_dir(job.dir)
+        .env_clear()
+        .envs(job.env.iter().map(|(name, value)| (name, value)))
+        .env(MARK, job.marker)
+        .stdin(File::open(stdin.unwrap_or(Path::new("/dev/null")))?)
+        .stderr(errors.map_or_else(|| output.try_clone(), Ok)?)
+        .stdout(output);
+    let (inherited, us) = (inherited_files(), rustix::process::getpid());
+    let dies_with_us = job.manners.dies_with_us;
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It makes
+    // system calls, setsid, prctl, fcntl and getppid, and neither allocates nor takes a lock. A number that is not open
+    // any more is refused by fcntl; one that is in use anew is already closed on exec, as all std opens.
+    unsafe {
+        command.pre_exec(move || {
+            // So it has no terminal to ask or to be stopped by, and bears a mark that it can only exchange for another.
+            rustix::process::setsid()?;
+            #[cfg(target_os = "linux")]
+            if dies_with_us {
+                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            }
+            for file in inherited {
+                rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(*file), FdFlags::CLOEXEC).ok();
+            }
+            // If we were killed meanwhile, nothing could find it by its marks yet.
+            if rustix::process::getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
+        });
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _only_linux_can = dies_with_us;
+    // It is waited for by its number.
+    Ok(Pid::from_child(&command.spawn()?))
 }
 
 /// What was open beside the three standard streams when the first command was started. Files we open ourselves

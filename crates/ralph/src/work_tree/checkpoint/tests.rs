@@ -1,13 +1,14 @@
 //! With real repositories: what is kept, what stays as it was, and every way it can go wrong.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use super::*;
 use crate::work_tree::git;
 
-pub(super) struct Scene {
+struct Scene {
     dir: tempfile::TempDir,
 }
 
@@ -16,7 +17,7 @@ type Leave<'l> = Box<dyn Fn(&Scene) + 'l>;
 
 impl Scene {
     /// An empty folder.
-    pub(super) fn bare_folder() -> Self {
+    fn bare_folder() -> Self {
         let dir = tempfile::Builder::new().prefix("ralph-checkpoint-").tempdir().expect("a folder");
         for folder in ["project", "ours"] {
             fs::create_dir(dir.path().join(folder)).expect("a folder");
@@ -25,14 +26,14 @@ impl Scene {
     }
 
     /// A repository without a commit.
-    pub(super) fn unborn() -> Self {
+    fn unborn() -> Self {
         let scene = Self::bare_folder();
         scene.git(&["init", "-q", "-b", "main"]);
         scene
     }
 
     /// A repository with one commit.
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let scene = Self::unborn();
         scene.write("a.txt", "one\n");
         scene.write(".gitignore", "ignored\n");
@@ -40,65 +41,55 @@ impl Scene {
         scene
     }
 
-    pub(super) fn commit_all(&self) {
+    fn commit_all(&self) {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-qm", "work"]);
     }
 
-    pub(super) fn root(&self) -> PathBuf {
+    fn root(&self) -> PathBuf {
         self.dir.path().join("project")
     }
 
-    pub(super) fn scratch(&self) -> PathBuf {
+    fn scratch(&self) -> PathBuf {
         self.dir.path().join("ours")
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) {
+    fn write(&self, name: &str, text: &str) {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
         fs::write(path, text).expect("a file");
     }
 
-    pub(super) fn git(&self, words: &[&str]) -> String {
+    fn git(&self, words: &[&str]) -> String {
         git_in(&self.root(), words)
     }
 
-    pub(super) fn checkpoints(&self) -> Checkpoints {
+    fn checkpoints(&self) -> Checkpoints {
         self.checkpoints_of("loop-1")
     }
 
-    pub(super) fn checkpoints_of(&self, loop_id: &str) -> Checkpoints {
+    fn checkpoints_of(&self, loop_id: &str) -> Checkpoints {
         self.checkpoints_below("", loop_id)
     }
 
     /// Of a loop whose root is a folder of the repository.
-    pub(super) fn checkpoints_below(&self, folder: &str, loop_id: &str) -> Checkpoints {
+    fn checkpoints_below(&self, folder: &str, loop_id: &str) -> Checkpoints {
         let (root, scratch) = (self.root().join(folder), self.scratch().join(loop_id));
         let root = fs::canonicalize(root).expect("a folder");
         Checkpoints::new(&root, &LoopId::new(loop_id), &scratch).expect("a repository")
     }
 
-    /// A link to a file.
-    pub(super) fn link(&self, name: &str) {
-        std::os::unix::fs::symlink("a.txt", self.root().join(name)).expect("a link");
-    }
-
-    pub(super) fn set_mode(&self, name: &str, mode: u32) {
-        let mode = fs::Permissions::from_mode(mode);
-        fs::set_permissions(self.root().join(name), mode).expect("a mode");
-    }
-
     /// The names in a checkpoint, sorted.
-    pub(super) fn names(&self, commit: &str) -> String {
+    fn names(&self, commit: &str) -> String {
         self.git(&["ls-tree", "-r", "--name-only", commit]).replace('\n', " ")
     }
 
-    pub(super) fn refs(&self) -> String {
+    fn refs(&self) -> String {
         self.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"])
     }
 
     /// All that a checkpoint must not change: what lies in `.git` but objects and our refs, and the files.
-    pub(super) fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.root()];
         while let Some(folder) = open.pop() {
@@ -129,13 +120,13 @@ fn git_in(folder: &Path, words: &[&str]) -> String {
 }
 
 impl Checkpoints {
-    pub(super) fn keep_now(&mut self, number: u32) -> Result<Kept, KeepError> {
+    fn keep_now(&mut self, number: u32) -> Result<Kept, KeepError> {
         let taken_in = self.take_in(number)?;
-        self.keep(taken_in, None)
+        self.keep(taken_in)
     }
 }
 
-pub(super) fn kept(kept: Result<Kept, KeepError>) -> String {
+fn kept(kept: Result<Kept, KeepError>) -> String {
     let kept = kept.expect("kept");
     assert_eq!(kept.lacks, None);
     kept.commit
@@ -431,7 +422,6 @@ fn with_care_huge_files_are_left_out_and_told() {
     assert!(matches!(checkpoints.keep_now(1), Err(KeepError::GivenUp)));
 }
 
-/// What the fingerprint says about a change is enough, and where it is wrong git still keeps a whole tree.
 /// Between the two steps the files may change and the process may end.
 #[test]
 fn what_was_taken_in_is_kept_by_whoever_comes_next() {
@@ -481,53 +471,53 @@ fn what_git_loses_in_between_is_taken_in_again_and_told() {
     let taken_in = checkpoints.take_in(1).expect("taken in");
     let blob = scene.git(&["hash-object", "b.txt"]);
     fs::remove_file(scene.root().join(".git/objects").join(&blob[..2]).join(&blob[2..])).expect("the object");
-    let Kept { commit, lacks } = checkpoints.keep(taken_in, None).expect("kept");
+    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
     assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
     assert_eq!(scene.git(&["show", &format!("{commit}:b.txt")]), "new");
     // Without an index git would keep an empty tree.
     let taken_in = checkpoints.take_in(2).expect("taken in");
     fs::remove_file(&checkpoints.index).expect("the index");
-    let Kept { commit, lacks } = checkpoints.keep(taken_in, None).expect("kept");
+    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
     assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
     assert_eq!(scene.names(&commit), ".gitignore a.txt b.txt");
 }
 
-/// What is seen at a glance is what git says; where it cannot be, git is asked.
 #[test]
-fn a_plain_repository_is_found_without_git() {
+fn agents_may_use_git_as_they_like() {
     let scene = Scene::new();
-    scene.write("sub/folder/c.txt", "three\n");
-    scene.git(&["config", "user.name", "somebody"]);
-    scene.git(&["remote", "add", "origin", "https://example.com/x.git"]);
-    for root in [scene.root(), scene.root().join("sub/folder")] {
-        assert!(git::plain(&root).is_some(), "{root:?}");
-        let places = |git: Result<Git, NoRepository>| {
-            git.expect("a repository").places().map(|place| fs::canonicalize(place).expect("a folder"))
-        };
-        let (found, told) = (Git::find(&root, &scene.scratch()), Git::ask(&root, &scene.scratch()));
-        assert_eq!(places(found), places(told));
+    scene.write("b.txt", "x\n");
+    scene.commit_all();
+    let mut checkpoints = scene.checkpoints();
+    kept(checkpoints.keep_now(0));
+    let steps: [&[&str]; 15] = [
+        &["rm", "-q", "--cached", "b.txt"],
+        &["add", "-A"],
+        &["update-index", "--assume-unchanged", "b.txt"],
+        &["update-index", "--skip-worktree", "a.txt"],
+        &["update-index", "--chmod=+x", "b.txt"],
+        &["add", "-f", "ignored"],
+        &["commit", "-qam", "more"],
+        &["checkout", "-q", "-b", "other"],
+        &["rm", "-q", "--cached", "ignored"],
+        &["stash", "-u", "-q"],
+        &["stash", "pop", "-q"],
+        &["checkout", "-q", "main"],
+        &["branch", "-q", "-D", "other"],
+        &["pack-refs", "--all"],
+        &["gc", "-q", "--prune=now"],
+    ];
+    for (number, step) in (1..).zip(steps) {
+        scene.write("ignored", &format!("{number}\n"));
+        scene.write("new.txt", &format!("{number}\n"));
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(step);
+        let _some_fail = git.current_dir(scene.root()).output();
+        scene.write("b.txt", &format!("after {number}\n"));
+        let commit = kept(checkpoints.keep_now(number));
+        assert_eq!(scene.git(&["show", &format!("{commit}:b.txt")]), format!("after {number}"), "{step:?}");
+        assert_eq!(scene.names(&commit), ".gitignore a.txt b.txt new.txt", "{step:?}");
     }
-    scene.git(&["worktree", "add", "-q", "../linked"]);
-    assert_eq!(git::plain(&scene.dir.path().join("linked")), None);
-    for setting in [
-        "core.worktree=..",
-        "core.bare=true",
-        "include.path=x",
-        "extensions.x=y",
-        "core.repositoryFormatVersion=1",
-        "core.sharedRepository=group",
-    ] {
-        let (key, value) = setting.split_once('=').expect("a setting");
-        let scene = Scene::new();
-        assert!(git::plain(&scene.root()).is_some());
-        scene.git(&["config", key, value]);
-        assert_eq!(git::plain(&scene.root()), None, "{setting}");
-    }
-    for config in ["[core", "[core] worktree = /x]", "[core] bare = false", "word", "a = b\nmore\\\nof it"] {
-        let scene = Scene::new();
-        scene.write(".git/config", config);
-        assert_eq!(git::plain(&scene.root()), None, "{config}");
-    }
+    scene.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
 /// Everything a killed git or driver can leave behind.

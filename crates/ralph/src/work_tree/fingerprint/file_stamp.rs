@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::sys::clock;
@@ -77,11 +76,6 @@ impl Stamp {
     pub(crate) fn of(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<(Self, FileType)> {
         let stat = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((Self::from(&stat), FileType::from_raw_mode(stat.st_mode)))
-    }
-
-    /// The stamp of what a path leads to; none where there is nothing.
-    pub(crate) fn of_target(path: &Path) -> Option<Self> {
-        rustix::fs::stat(path).ok().map(|stat| Self::from(&stat))
     }
 
     /// The stamp and type of an open file.

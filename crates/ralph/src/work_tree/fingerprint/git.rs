@@ -4,12 +4,10 @@
 //! knows which those are. The list is kept with the stat cache and is good for as long as no index it came from
 //! has changed, so a warm read starts no process.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::CStr;
 use std::fs;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::CWD;
@@ -17,8 +15,8 @@ use rustix::fs::CWD;
 use super::bytes::{Reader, Writer};
 use super::file_stamp::Stamp;
 use super::ignores::path_of;
-use crate::sys::{env, files, short_command};
-use crate::work_tree::git::no_file_of_gits;
+use crate::work_tree::git::list_tracked;
+use crate::work_tree::git::locate::Checkout;
 
 /// Submodules within submodules are followed this far; a link may make a repository its own submodule.
 const DEEPEST_SUBMODULE: usize = 8;
@@ -37,42 +35,8 @@ pub(crate) enum GitUse {
     Failed(String),
 }
 
-/// A repository on disk.
-#[derive(Debug)]
-pub(super) struct Repo {
-    /// The top folder of the work tree.
-    pub(super) top: PathBuf,
-    /// The folder that holds the index.
-    dir: PathBuf,
-}
-
-impl Repo {
-    /// The repository `root` lies in.
-    pub(super) fn around(root: &Path) -> Option<Self> {
-        root.ancestors().find_map(Self::at)
-    }
-
-    /// The repository whose work tree starts at `top`.
-    fn at(top: &Path) -> Option<Self> {
-        let mark = top.join(".git");
-        let dir = match fs::metadata(&mark).ok()? {
-            meta if meta.is_dir() => mark,
-            meta if meta.is_file() => top.join(gitdir_of(&files::read_foreign(&mark).ok()??)?),
-            _ => return None,
-        };
-        // Git takes a folder without a HEAD for any other folder, and so goes on searching above it.
-        fs::symlink_metadata(dir.join("HEAD")).ok()?;
-        Some(Self { top: top.to_path_buf(), dir })
-    }
-
-    fn index(&self) -> Option<Stamp> {
-        Stamp::of(CWD, self.dir.join("index")).ok().map(|(stamp, _)| stamp)
-    }
-}
-
-/// The folder a `.git` file of a linked work tree or a submodule points to.
-fn gitdir_of(text: &[u8]) -> Option<&Path> {
-    text.strip_prefix(b"gitdir: ").map(|path| path_of(path.trim_ascii_end()))
+fn index_of(checkout: &Checkout) -> Option<Stamp> {
+    Stamp::of(CWD, checkout.index()).ok().map(|(stamp, _)| stamp)
 }
 
 /// The names of the tracked files, and what they depend on.
@@ -96,14 +60,14 @@ struct Source {
 /// A listing without sources is one that must not be kept.
 pub(super) fn tracked<'l>(
     root: &Path,
-    repo: Option<&Repo>,
+    checkout: Option<&Checkout>,
     known: Option<&'l Listing>,
 ) -> (ListingRef<'l>, GitUse) {
-    let Some(repo) = repo else { return (ListingRef::New(Listing::default()), GitUse::NoRepo) };
-    if let Some(listing) = known.filter(|listing| listing.holds(root, repo)) {
+    let Some(checkout) = checkout else { return (ListingRef::New(Listing::default()), GitUse::NoRepo) };
+    if let Some(listing) = known.filter(|listing| listing.holds(root, checkout)) {
         return (ListingRef::Known(listing), GitUse::Cached);
     }
-    match Listing::of(root, repo) {
+    match Listing::of(root, checkout) {
         Ok(listing) => (ListingRef::New(listing), GitUse::Listed),
         Err(reason) => (ListingRef::New(Listing::default()), GitUse::Failed(reason)),
     }
@@ -129,14 +93,14 @@ impl ListingRef<'_> {
 }
 
 impl Listing {
-    fn of(root: &Path, repo: &Repo) -> Result<Self, String> {
+    fn of(root: &Path, checkout: &Checkout) -> Result<Self, String> {
         let mut collected = Collected::default();
-        collected.add(root, repo, b"", 0)?;
+        collected.add(root, checkout, b"", 0)?;
         Ok(Self { tracked: Tracked::new(collected.paths), sources: collected.sources })
     }
 
-    fn holds(&self, root: &Path, repo: &Repo) -> bool {
-        !self.sources.is_empty() && self.sources.iter().all(|source| source.holds(root, repo))
+    fn holds(&self, root: &Path, checkout: &Checkout) -> bool {
+        !self.sources.is_empty() && self.sources.iter().all(|source| source.holds(root, checkout))
     }
 
     /// Whether the listing may be kept: it came from git, from an index that is `settled`.
@@ -169,10 +133,10 @@ impl Listing {
 }
 
 impl Source {
-    fn holds(&self, root: &Path, repo: &Repo) -> bool {
+    fn holds(&self, root: &Path, checkout: &Checkout) -> bool {
         let index = match self.folder.as_slice() {
-            b"" => repo.index(),
-            folder => Repo::at(&root.join(path_of(folder))).and_then(|repo| repo.index()),
+            b"" => index_of(checkout),
+            folder => Checkout::at(&root.join(path_of(folder))).as_ref().and_then(index_of),
         };
         index == self.index
     }
@@ -185,13 +149,13 @@ struct Collected {
 }
 
 impl Collected {
-    /// Adds the files `repo` tracks below `folder`, which is `prefix` of the root. Submodules are asked one by
+    /// Adds the files `checkout` tracks below `folder`, which is `prefix` of the root. Submodules are asked one by
     /// one rather than by `--recurse-submodules`: this works with any git, does not depend on which of them are
     /// configured as active, and tells which indexes the listing depends on.
-    fn add(&mut self, folder: &Path, repo: &Repo, prefix: &[u8], depth: usize) -> Result<(), String> {
+    fn add(&mut self, folder: &Path, checkout: &Checkout, prefix: &[u8], depth: usize) -> Result<(), String> {
         // Stamped before the listing: an index that changes in between no longer fits its stamp.
-        let index = repo.index();
-        let listed = ls_files(folder, repo)?;
+        let index = index_of(checkout);
+        let listed = list_tracked(folder, checkout, PATIENCE).map_err(|error| error.to_string())?;
         self.sources.push(Source { folder: prefix.to_vec(), index });
         for line in listed.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
@@ -207,12 +171,12 @@ impl Collected {
 
     /// A submodule that cannot be listed is itself put down as tracked; the walk then takes all that is in it.
     fn add_submodule(&mut self, folder: &Path, path: Vec<u8>, depth: usize) {
-        let repo = match fs::symlink_metadata(folder) {
-            Ok(meta) if meta.is_dir() && depth <= DEEPEST_SUBMODULE => Repo::at(folder),
+        let checkout = match fs::symlink_metadata(folder) {
+            Ok(meta) if meta.is_dir() && depth <= DEEPEST_SUBMODULE => Checkout::at(folder),
             _ => None,
         };
-        if let Some(repo) = repo
-            && self.add(folder, &repo, &path, depth).is_ok()
+        if let Some(checkout) = checkout
+            && self.add(folder, &checkout, &path, depth).is_ok()
         {
             return;
         }
@@ -221,45 +185,8 @@ impl Collected {
     }
 }
 
-/// Runs `git ls-files` in `folder`, so that it lists what is below it, by names relative to it.
-///
-/// The repository is named outright, so git neither searches for one nor refuses one that belongs to another user;
-/// nothing the repository configures is run, and nothing is written or fetched.
-///
-/// It only reads: what takes longer than this is no index, but something that somebody put in its place.
+/// It only reads: what takes longer than this is no index, but something that was put in its place.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn ls_files(folder: &Path, repo: &Repo) -> Result<Vec<u8>, String> {
-    if let Some(odd) = no_file_of_gits(&repo.dir) {
-        return Err(odd);
-    }
-    let option = |name: &str, path: &Path| {
-        let mut option = OsStr::new(name).to_os_string();
-        option.push(path);
-        option
-    };
-    let mut git = Command::new("git");
-    for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_")) {
-        git.env_remove(name);
-    }
-    git.env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("LC_ALL", "C")
-        .arg(option("--git-dir=", &repo.dir))
-        .arg(option("--work-tree=", &repo.top))
-        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
-        .args(["ls-files", "-z", "--stage"])
-        .current_dir(folder);
-    let output = short_command::run(git, None, &repo.dir, PATIENCE)
-        .map_err(|error| format!("git could not be run: {error}"))?
-        .ok_or_else(|| format!("git ls-files took longer than {} seconds", PATIENCE.as_secs()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("git ls-files: {}: {}", output.status, said.trim()));
-    }
-    Ok(output.stdout)
-}
 
 /// Sorted names of tracked files, which the walk narrows down folder by folder.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -44,9 +44,6 @@ pub(super) struct Walked {
     /// The folders that were read, sorted by path.
     pub(super) folders: Vec<FolderSeen>,
     pub(super) rules: IgnoreRules,
-    /// Git would take something that was left out, or not take something apart that was: a cache that no rule ignores, the
-    /// books of another version control, a repository within this one.
-    pub(super) git_sees_more: bool,
 }
 
 /// A folder as it was when its names were read.
@@ -70,13 +67,12 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
     if walk.queue.has_more() {
         parts.extend(content::on_threads(content::threads(), || walk.take_turns(usize::MAX)));
     }
-    let mut walked = Walked { found: Vec::new(), folders: Vec::new(), rules, git_sees_more: false };
+    let mut walked = Walked { found: Vec::new(), folders: Vec::new(), rules };
     let mut folders = Vec::new();
     for part in parts {
         let part = part?;
         folders.extend(part.folders);
         walked.rules.extend(part.rules);
-        walked.git_sees_more |= part.git_sees_more;
     }
     // Each folder's files are sorted already. With the folders in order too, what remains is to merge long sorted
     // runs, which is what the stable sort is good at.
@@ -133,7 +129,6 @@ struct Part {
     /// Each with its path, its stamp, and its files sorted.
     folders: Vec<(Vec<u8>, Option<Stamp>, Vec<Found>)>,
     rules: IgnoreRules,
-    git_sees_more: bool,
 }
 
 impl Walk<'_> {
@@ -213,7 +208,6 @@ struct Visit<'w> {
     subfolders: Vec<Folder>,
     /// The names in this folder, where they were read.
     names: &'w Names,
-    git_sees_more: bool,
 }
 
 impl<'w> Visit<'w> {
@@ -226,14 +220,12 @@ impl<'w> Visit<'w> {
         let base = path.len();
         let remembered = walk.plan.cache.folder(&folder.path);
         let (found, subfolders) = (Vec::with_capacity(names.len()), Vec::new());
-        let git_sees_more = false;
-        Self { walk, folder, fd, remembered, path, base, found, subfolders, names, git_sees_more }
+        Self { walk, folder, fd, remembered, path, base, found, subfolders, names }
     }
 
     fn finish(self, part: &mut Part) -> Vec<Folder> {
         let stamp = Stamp::of_open(self.fd).ok().map(|(stamp, _)| stamp);
         part.folders.push((self.folder.path, stamp, self.found));
-        part.git_sees_more |= self.git_sees_more;
         self.subfolders
     }
 
@@ -255,7 +247,6 @@ impl<'w> Visit<'w> {
         self.take_rules(self.names.has(b".git"), self.names.has(b".gitignore"), rules);
         for (name, kind) in self.names.iter() {
             if well_known_caches::is_version_control(name) {
-                self.git_sees_more |= name != b".git";
                 continue;
             }
             self.name(name);
@@ -267,7 +258,6 @@ impl<'w> Visit<'w> {
     fn take_rules(&mut self, is_repository: bool, has_gitignore: bool, rules: &mut IgnoreRules) {
         if is_repository && !self.folder.path.is_empty() {
             self.folder.scope.start_over();
-            self.git_sees_more = true;
         }
         let now = if has_gitignore { gitignore_in(self.fd) } else { None };
         let pinned = self.walk.plan.pinned.and_then(|pinned| pinned.get(&self.folder.path));
@@ -306,7 +296,6 @@ impl<'w> Visit<'w> {
         }
         let is_ignored = self.folder.scope.ignores_file(path_of(&self.path));
         let is_cache = well_known_caches::is_cache_file(name);
-        self.git_sees_more |= is_cache && !is_ignored;
         !(is_cache || is_ignored)
     }
 
@@ -321,7 +310,6 @@ impl<'w> Visit<'w> {
         let mut scope = self.folder.scope.enter(path_of(&self.path));
         let is_cache = well_known_caches::is_cache_folder(name, |beside| self.names.has(beside));
         let is_ignored = self.folder.only_tracked || scope.is_ignored();
-        self.git_sees_more |= is_cache && !is_ignored;
         let mut only_tracked = is_cache || is_ignored;
         if only_tracked && self.is_tracked(name) {
             // A folder that is tracked as such is a submodule git could not list: better all of it than none.

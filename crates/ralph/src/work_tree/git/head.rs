@@ -1,8 +1,8 @@
 //! Where the checkout stands: its branch and its commit, read from git's own files. No process is worth what this costs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::sys::files;
+use super::locate::{Checkout, text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -15,7 +15,7 @@ pub(crate) struct Head {
 impl Head {
     /// Nothing is known where there is no repo.
     pub(crate) fn of(root: &Path) -> Self {
-        root.ancestors().find_map(git_dir).and_then(|dir| read(&dir)).unwrap_or_default()
+        Checkout::around(root).and_then(|checkout| read(&checkout)).unwrap_or_default()
     }
 
     /// The branch that this is on, where it is another one than before.
@@ -25,23 +25,12 @@ impl Head {
     }
 }
 
-fn git_dir(folder: &Path) -> Option<PathBuf> {
-    let dot_git = folder.join(".git");
-    if dot_git.is_dir() {
-        return Some(dot_git);
-    }
-    let pointer = text(&dot_git)?;
-    Some(folder.join(pointer.strip_prefix("gitdir:")?.trim()))
-}
-
-fn read(dir: &Path) -> Option<Head> {
-    let head = text(&dir.join("HEAD"))?;
+fn read(checkout: &Checkout) -> Option<Head> {
+    let head = text(&checkout.dir.join("HEAD"))?;
     let Some(reference) = head.strip_prefix("ref:").map(str::trim) else {
         return Some(Head { branch: None, commit: Some(head.trim().to_owned()) });
     };
-    // A linked work tree has its own HEAD and shares everything else.
-    let shared =
-        text(&dir.join("commondir")).map_or_else(|| dir.to_owned(), |common| dir.join(common.trim()));
+    let shared = checkout.common_dir();
     let loose = text(&shared.join(reference)).map(|commit| commit.trim().to_owned());
     let commit = loose.or_else(|| packed(&shared, reference));
     let branch = reference.strip_prefix("refs/heads/").unwrap_or(reference);
@@ -52,10 +41,6 @@ fn packed(dir: &Path, reference: &str) -> Option<String> {
     let packed = text(&dir.join("packed-refs"))?;
     let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(_, name)| *name == reference).map(|(commit, _)| commit.to_owned())
-}
-
-fn text(path: &Path) -> Option<String> {
-    String::from_utf8(files::read_foreign(path).ok()??).ok()
 }
 
 #[cfg(test)]

@@ -8,17 +8,15 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Git, GitError, command, no_file_of_gits, path_of, run};
-use crate::sys::{env, files};
+use super::{Git, GitError, command, locate, path_of, run, without_outer_config};
 
 /// Settings that say what git sees in a file or how it writes one. None of them names a program.
-const COPIED: [&str; 25] = [
+const COPIED: [&str; 23] = [
     "core.attributesfile",
     "core.autocrlf",
     "core.bigfilethreshold",
@@ -28,8 +26,6 @@ const COPIED: [&str; 25] = [
     "core.eol",
     "core.excludesfile",
     "core.filemode",
-    "core.fsync",
-    "core.fsyncmethod",
     "core.ignorecase",
     "core.ignorestat",
     "core.loosecompression",
@@ -84,7 +80,7 @@ impl Git {
         for name in COPIED_FILES {
             // What is not shared by linked work trees lies in their own folder.
             let of = if name == "sparse-checkout" { &self.dir } else { &self.common_dir };
-            if let Some(text) = files::read_foreign(&of.join("info").join(name))? {
+            if let Some(text) = locate::info_file(of, name)? {
                 fs::write(dir.path().join("info").join(name), text)?;
             }
         }
@@ -107,20 +103,17 @@ impl SealedGit<'_> {
         let words: Vec<OsString> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
         let what = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let git = self.git;
-        if let Some(said) = no_file_of_gits(&git.dir) {
+        if let Some(said) = locate::unusable_file(&git.dir) {
             return Err(GitError::Failed { what, code: None, said });
         }
         let mut command = command(&git.root);
-        for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG")) {
-            command.env_remove(name);
-        }
+        without_outer_config(&mut command);
         command
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_DIR", self.dir.path())
             .env("GIT_WORK_TREE", &git.top)
             .env("GIT_OBJECT_DIRECTORY", git.common_dir.join("objects"))
-            .env("GIT_INDEX_FILE", git.index.clone().unwrap_or_else(|| git.own_index()))
+            .env("GIT_INDEX_FILE", git.index.clone().unwrap_or_else(|| locate::index_in(&git.dir)))
             // A git that is too old for GIT_CONFIG_GLOBAL reads the user's config.
             .args(self.filters.iter().flat_map(|name| without_program(name)))
             .args(words);
