@@ -7,5 +7,6 @@ pub mod driven;
 pub mod event;
 pub mod facts;
 pub mod line;
+pub mod loop_event;
 pub mod state;
 pub mod transition;

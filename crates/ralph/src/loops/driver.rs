@@ -18,6 +18,8 @@ pub(crate) mod driven;
 pub(crate) mod keeper;
 pub(crate) mod lease;
 
+use crate::show::progress::follower::Follower;
+use crate::show::progress::follower::NoFollower;
 use ralph_core::clients::list;
 use std::ffi::OsString;
 use std::io;
@@ -62,10 +64,10 @@ use crate::sys::{clock, env, files, proc};
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::Head;
 
-use crate::show::progress::news::{self, Follow, News};
 use agent::{Call, Ran};
 use keeper::Keeper;
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 
 /// Everything that one drive needs.
 pub(crate) struct Driver<'a> {
@@ -75,7 +77,7 @@ pub(crate) struct Driver<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) plan: &'a DrivePlan,
     pub(crate) signals: &'a Signals,
-    pub(crate) follow: &'a mut dyn Follow,
+    pub(crate) follow: &'a mut dyn Follower,
     /// The tree before the first iteration is with it already: what the whole loop changed is told from there.
     pub(crate) keeper: Keeper,
     /// All that is remembered of the loop; this process believes nobody else about it.
@@ -179,7 +181,7 @@ pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, sta
         let ledger = Arc::new(Loop::new(repo_home, id));
         let mut keeper = Keeper::new(repo, &ledger, id, wishes, &Stop::new());
         keeper.finish(number);
-        keeper.settle(&mut news::Nobody);
+        keeper.settle(&mut NoFollower);
         keeper.put_away();
     }
 }
@@ -211,7 +213,7 @@ impl Driver<'_> {
         proc::adopt_orphans();
         let _ends_with_us = WatchForFreedom::begin(&self.ledger, self.signals);
         let state = self.ledger.state()?;
-        self.follow.hear(&News::Begins { plan: self.plan, state: &state });
+        self.follow.receive(&LoopEvent::begins(self.plan, &state));
         let (last, last_run) = last_seen(&self.ledger, &state)?;
         self.keeper.tell(self.follow);
         if let Some(number) = state.drive.not_kept() {
@@ -239,7 +241,7 @@ impl Driver<'_> {
         if matches!(state.status, Status::Ended { .. }) {
             keeper.put_away();
         }
-        follow.hear(&News::Ends { plan, state: &state });
+        follow.receive(&LoopEvent::ends(plan, &state));
         Ok(state)
     }
 
@@ -307,7 +309,7 @@ impl Drive<'_> {
         const LOOK_EVERY: Duration = Duration::from_secs(20);
         self.driver.keeper.settle(self.driver.follow);
         let why = state.drive.waits_for().unwrap_or_default();
-        self.driver.follow.hear(&News::Waits { until, why });
+        self.driver.follow.receive(&LoopEvent::Waits { until, why: why.to_owned() });
         loop {
             let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
             if left.is_zero() || self.driver.signals.stop.wait(left.min(LOOK_EVERY)) {
@@ -339,13 +341,13 @@ impl Drive<'_> {
             self.driver.append(&[Event::IterationBegan { iteration, fresh }])?;
         }
         let of = self.driver.plan.limits.attempts.value;
-        self.driver.follow.hear(&News::IterationBegan { number: iteration, of, approach });
+        self.driver.follow.receive(&LoopEvent::IterationBegan { number: iteration, of, approach });
         let before = Head::of(&self.driver.repo.root);
         let Ran { mut run, summary } = self.call(state, iteration, context, &line)?;
         run.switched_to = Head::of(&self.driver.repo.root).switched_from(&before);
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
         let state = self.agent_ended(state, iteration, &run, &summary)?;
-        self.driver.follow.hear(&News::AgentEnded { run: &run, state: &state });
+        self.driver.follow.receive(&LoopEvent::agent_ended(&run, &state));
         self.last_run = LastRun::of(&run);
         match self.never_worked(&run, &state) {
             Some(why) => self.driver.append(&[Event::Paused { why }]),
@@ -402,7 +404,7 @@ impl Drive<'_> {
             secrets: GateEnvironment::new(&driver.settings.user.keep_env, repo).secrets,
         };
         let follow = &mut *driver.follow;
-        Ok(agent::run(call, &mut |event| follow.hear(&News::Agent(event))))
+        Ok(agent::run(call, &mut |event| follow.receive(&LoopEvent::Agent(event.clone()))))
     }
 
     /// Writes down how the run ended, and in the same breath what follows from it.
@@ -451,14 +453,14 @@ impl Drive<'_> {
         };
         let mut state = self.driver.ledger.state()?;
         if !matches!(outcome.decision, Decision::Wait { .. }) {
-            self.driver.follow.hear(&News::Judged { number: iteration, state: &state });
+            self.driver.follow.receive(&LoopEvent::judged(iteration, &state));
         }
         match &outcome.decision {
             Decision::Hold { .. } => match self.why_to_pause(&state) {
                 Some(why) => state = self.driver.append(&[Event::Paused { why }])?,
                 None => {
                     if state.drive.rethinks {
-                        self.driver.follow.hear(&News::StrategyChanged);
+                        self.driver.follow.receive(&LoopEvent::StrategyChanged);
                     }
                     self.back_off(&state);
                 }
@@ -670,7 +672,7 @@ fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
 
 /// Tells of gates as news, and lets none begin before the tree was taken in.
 struct Gates<'a> {
-    follow: &'a mut dyn Follow,
+    follow: &'a mut dyn Follower,
     keeper: &'a mut Keeper,
     /// The iteration whose tree is still to be kept.
     to_keep: Option<u32>,
@@ -692,19 +694,19 @@ impl Watch for Gates<'_> {
     }
 
     fn started(&mut self, gate: &Gate) {
-        self.follow.hear(&News::GateStarted(gate));
+        self.follow.receive(&LoopEvent::gate_started(gate));
     }
 
     fn ended(&mut self, gate: &Gate) {
-        self.follow.hear(&News::GateEnded(gate));
+        self.follow.receive(&LoopEvent::gate_ended(gate));
     }
 
     fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
-        self.follow.hear(&News::GateFinished(report));
+        self.follow.receive(&LoopEvent::gate_finished(report));
     }
 
     fn changed(&mut self, files: &[String]) {
-        self.follow.hear(&News::TreeChanged(files));
+        self.follow.receive(&LoopEvent::TreeChanged { files: files.to_vec() });
     }
 
     fn seen(&mut self) {

@@ -1,10 +1,10 @@
 //! What happens in a driven loop, shown while it happens: the log, the live view, plain lines, JSON lines.
 
 pub(crate) mod follow;
+pub(crate) mod follower;
 mod json;
 pub(crate) mod lines;
 mod log;
-pub(crate) mod news;
 mod outbox;
 pub(crate) mod plan;
 #[cfg(test)]

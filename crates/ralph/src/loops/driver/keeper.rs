@@ -8,6 +8,7 @@
 //!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
 
+use crate::show::progress::follower::Follower;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -17,11 +18,11 @@ use ralph_core::ledger::event::Event;
 use ralph_core::model::drive_options::Wishes;
 use ralph_core::model::id::LoopId;
 
-use crate::show::progress::news::{Follow, News};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::sys::proc::Stop;
 use crate::work_tree::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
+use ralph_core::ledger::loop_event::LoopEvent;
 
 pub(crate) struct Keeper {
     doing: Doing,
@@ -67,7 +68,7 @@ impl Keeper {
     }
 
     /// Keeps the tree as it is, and returns when the files may change again.
-    pub(crate) fn keep(&mut self, number: u32, follow: &mut dyn Follow) {
+    pub(crate) fn keep(&mut self, number: u32, follow: &mut dyn Follower) {
         // What lies taken in for the iteration before must have been kept by then.
         self.settle(follow);
         self.begin(number);
@@ -143,7 +144,7 @@ impl Keeper {
     }
 
     /// Waits for what was begun and writes it down. A checkpoint that fails is told once, and no more are tried.
-    pub(crate) fn settle(&mut self, follow: &mut dyn Follow) {
+    pub(crate) fn settle(&mut self, follow: &mut dyn Follower) {
         self.go_on();
         let (task, thread) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Keeping { task, word, thread, .. } => {
@@ -199,9 +200,9 @@ impl Keeper {
     }
 
     /// What a person does not know yet.
-    pub(crate) fn tell(&mut self, follow: &mut dyn Follow) {
+    pub(crate) fn tell(&mut self, follow: &mut dyn Follower) {
         if let Some(trouble) = self.trouble.take() {
-            follow.hear(&News::Trouble(&trouble));
+            follow.receive(&LoopEvent::Trouble { what: trouble });
         }
     }
 }

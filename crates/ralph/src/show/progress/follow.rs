@@ -1,5 +1,6 @@
 //! Everybody who follows a driven loop: its log always, and one of a live view, plain lines, JSON lines, or next to nothing.
 
+use crate::show::progress::follower::Follower;
 use std::io::{self, IsTerminal as _};
 
 use jiff::tz::TimeZone;
@@ -8,7 +9,6 @@ use ralph_core::model::foreign_text;
 use crate::show::progress::json;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::log::Log;
-use crate::show::progress::news::{Follow, News};
 use crate::show::progress::outbox::{Outbox, Weight};
 use crate::show::progress::view::{TasksLook, View};
 use crate::show::terminal;
@@ -17,6 +17,7 @@ use crate::store::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env};
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 
 /// What the person asked to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,15 +68,15 @@ fn open_log(plan: &DrivePlan, home: &Home, lines: Lines, zone: &TimeZone, shown:
     }
 }
 
-impl Follow for Following {
-    fn hear(&mut self, news: &News<'_>) {
+impl Follower for Following {
+    fn receive(&mut self, event: &LoopEvent) {
         if let Some(log) = &mut self.log
-            && let Err(error) = log.hear(news, clock::now())
+            && let Err(error) = log.receive(event, clock::now())
         {
             self.shown.note(format!("the log of this loop ends here: {error}"));
             self.log = None;
         }
-        self.shown.hear(news);
+        self.shown.receive(event);
     }
 }
 
@@ -106,21 +107,21 @@ impl Shown {
         }
     }
 
-    fn hear(&mut self, news: &News<'_>) {
-        let weight = if matches!(news, News::Agent(_)) { Weight::Light } else { Weight::Heavy };
+    fn receive(&mut self, event: &LoopEvent) {
+        let weight = if matches!(event, LoopEvent::Agent(_)) { Weight::Light } else { Weight::Heavy };
         match self {
-            Self::View(view) => view.hear(news),
+            Self::View(view) => view.receive(event),
             Self::Lines { lines, to } => {
-                for line in lines.of(news) {
+                for line in lines.of(event) {
                     to.put(terminal::plain(line), weight);
                 }
             }
             Self::Json { to, signals } => {
-                let line = json::line(news, clock::now(), signals.caught());
+                let line = json::line(event, clock::now(), signals.caught());
                 to.put(foreign_text::json_for_terminal(&line), weight);
             }
             Self::Quiet(lines) => {
-                if let News::Ends { state, .. } = news {
+                if let LoopEvent::Ends { state, .. } = event {
                     terminal::remark(lines.end(state));
                 }
             }

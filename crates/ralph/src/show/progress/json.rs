@@ -4,83 +4,158 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ralph_core::clients::stream::{AgentEvent, RunResult, Tokens};
+use ralph_core::clients::stream::{AgentEvent, Denial, RunResult, Tokens};
 use ralph_core::ledger::drive::Approach;
-use ralph_core::ledger::event::{AgentEnd, AgentRun};
+use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::budget::Attempts;
-use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::gate::{Gate, GateReport, Outcome};
+use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::money::Micros;
+use ralph_core::model::verdict::{LimitHit, Verdict};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::show::exit;
 use crate::show::progress::lines::between;
-use crate::show::progress::news::News;
 use crate::sys::clock;
-use ralph_core::ledger::drive_plan::DrivePlan;
 
-/// One piece of news as an object.
-pub(super) fn line(news: &News<'_>, at: Timestamp, signal: Option<i32>) -> String {
-    let (event, fields) = match news {
-        News::Begins { plan, state } => ("begins", begins(plan, state)),
-        News::IterationBegan { number, of, approach } => {
-            let approach = match approach {
-                Approach::GoOn => "go_on",
-                Approach::Rethink => "rethink",
-            };
-            let fields = json!({"iteration": number, "max_iterations": most(*of), "approach": approach});
-            ("iteration_began", fields)
-        }
-        News::Agent(event) => agent(event),
-        News::AgentEnded { run, state } => ("agent_ended", agent_ended(run, state)),
-        News::GateStarted(gate) => ("gate_started", json!({"gate": gate.name})),
-        News::GateEnded(gate) => ("gate_ended", json!({"gate": gate.name})),
-        News::GateFinished(report) => ("gate_finished", gate_finished(report)),
-        News::TreeChanged(files) => ("tree_changed", json!({"files": files})),
-        News::Judged { number, state } => ("judged", judged(*number, state)),
-        News::StrategyChanged => ("strategy_changed", json!({})),
-        News::Waits { until, why } => ("waits", json!({"until": until, "why": why})),
-        News::Trouble(what) => ("trouble", json!({"what": what})),
-        News::Ends { plan, state } => ("ends", ends(plan, state, signal)),
-    };
-    serde_json::to_string(&Line { event, at, fields }).unwrap_or_default()
+/// One event as an object.
+pub(super) fn line(event: &LoopEvent, at: Timestamp, signal: Option<i32>) -> String {
+    write(at, Record::of(event, signal))
 }
 
 /// Nobody read, and so many lines of the agent were left out.
 pub(super) fn left_out(count: u64) -> String {
-    let line = Line { event: "left_out", at: clock::now(), fields: json!({"lines": count}) };
-    serde_json::to_string(&line).unwrap_or_default()
+    write(clock::now(), Record::LeftOut { lines: count })
+}
+
+fn write(at: Timestamp, record: Record<'_>) -> String {
+    let (event, fields) = match serde_json::to_value(record) {
+        Ok(Value::Object(mut fields)) => (fields.remove("event"), fields),
+        _ => (None, serde_json::Map::new()),
+    };
+    serde_json::to_string(&Line { event, at, fields }).unwrap_or_default()
+}
+
+/// The name and the time come first, for people who look at it.
+#[derive(Serialize)]
+struct Line {
+    event: Option<Value>,
+    at: Timestamp,
+    #[serde(flatten)]
+    fields: serde_json::Map<String, Value>,
+}
+
+/// What a line holds besides its time.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Record<'a> {
+    Begins(Begins<'a>),
+    IterationBegan { iteration: u32, max_iterations: Option<u32>, approach: Approach },
+    AgentSession { session: &'a SessionId },
+    AgentSaid { text: &'a str },
+    AgentUsedTool { tool: &'a str, about: &'a str },
+    AgentDenied { tool: &'a str, about: &'a str },
+    AgentRetry { attempt: u32, status: Option<u16>, why: &'a str, wait_seconds: Option<f64> },
+    AgentLimitReached { until: Option<Timestamp>, why: &'a str },
+    AgentResult(AgentResult<'a>),
+    AgentUnknown,
+    AgentEnded(AgentEnded<'a>),
+    GateStarted { gate: &'a GateName },
+    GateEnded { gate: &'a GateName },
+    GateFinished(GateFinished<'a>),
+    TreeChanged { files: &'a [String] },
+    Judged(Judged<'a>),
+    StrategyChanged,
+    Waits { until: Timestamp, why: &'a str },
+    Trouble { what: &'a str },
+    Ends(Ends<'a>),
+    LeftOut { lines: u64 },
+}
+
+impl<'a> Record<'a> {
+    fn of(event: &'a LoopEvent, signal: Option<i32>) -> Self {
+        match event {
+            LoopEvent::Begins { plan, state } => Self::Begins(Begins::of(plan, state)),
+            LoopEvent::IterationBegan { number, of, approach } => {
+                Self::IterationBegan { iteration: *number, max_iterations: most(*of), approach: *approach }
+            }
+            LoopEvent::Agent(event) => Self::of_agent(event),
+            LoopEvent::AgentEnded { run, state } => Self::AgentEnded(AgentEnded::of(run, state)),
+            LoopEvent::GateStarted { gate } => Self::GateStarted { gate },
+            LoopEvent::GateEnded { gate } => Self::GateEnded { gate },
+            LoopEvent::GateFinished { report } => Self::GateFinished(GateFinished::of(report)),
+            LoopEvent::TreeChanged { files } => Self::TreeChanged { files },
+            LoopEvent::Judged { number, state } => Self::Judged(Judged::of(*number, state)),
+            LoopEvent::StrategyChanged => Self::StrategyChanged,
+            LoopEvent::Waits { until, why } => Self::Waits { until: *until, why },
+            LoopEvent::Trouble { what } => Self::Trouble { what },
+            LoopEvent::Ends { plan, state } => Self::Ends(Ends::of(plan, state, signal)),
+        }
+    }
+
+    fn of_agent(event: &'a AgentEvent) -> Self {
+        match event {
+            AgentEvent::Session { id } => Self::AgentSession { session: id },
+            AgentEvent::Said { text } => Self::AgentSaid { text },
+            AgentEvent::UsedTool { name, about } => Self::AgentUsedTool { tool: name, about },
+            AgentEvent::Denied { tool, about } => Self::AgentDenied { tool, about },
+            AgentEvent::Retry { attempt, status, why, wait } => Self::AgentRetry {
+                attempt: *attempt,
+                status: *status,
+                why,
+                wait_seconds: wait.map(|wait| wait.as_secs_f64()),
+            },
+            AgentEvent::LimitReached { until, why } => Self::AgentLimitReached { until: *until, why },
+            AgentEvent::Result(result) => Self::AgentResult(AgentResult::of(result)),
+            AgentEvent::Unknown => Self::AgentUnknown,
+        }
+    }
 }
 
 #[derive(Serialize)]
-struct Line {
-    event: &'static str,
-    at: Timestamp,
-    #[serde(flatten)]
-    fields: Value,
+struct Begins<'a> {
+    r#loop: &'a LoopId,
+    task: &'a str,
+    agent: &'a str,
+    model: Option<&'a str>,
+    gates: Vec<PlannedGate<'a>>,
+    max_iterations: Option<u32>,
+    max_seconds: Option<f64>,
+    max_cost_usd: Option<f64>,
+    iterations: u32,
+    cost_usd: Option<f64>,
 }
 
-fn begins(plan: &DrivePlan, state: &State) -> Value {
-    let gates: Vec<Value> = plan
-        .gates
-        .iter()
-        .map(|gate| json!({"gate": gate.name, "run": gate.run, "advisory": gate.advisory}))
-        .collect();
-    let Limits { attempts, clock, cost, .. } = &plan.limits;
-    json!({
-        "loop": plan.loop_id,
-        "task": plan.goal.task,
-        "agent": plan.profile.name,
-        "model": plan.wishes.model,
-        "gates": gates,
-        "max_iterations": most(attempts.value),
-        "max_seconds": clock.value.map(|length| length.as_secs_f64()),
-        "max_cost_usd": cost.value.map(dollars),
-        "iterations": state.drive.iterations,
-        "cost_usd": cost_so_far(plan, state),
-    })
+#[derive(Serialize)]
+struct PlannedGate<'a> {
+    gate: &'a GateName,
+    run: &'a str,
+    advisory: bool,
+}
+
+impl<'a> Begins<'a> {
+    fn of(plan: &'a DrivePlan, state: &State) -> Self {
+        let planned =
+            |gate: &'a Gate| PlannedGate { gate: &gate.name, run: &gate.run, advisory: gate.advisory };
+        let Limits { attempts, clock, cost, .. } = &plan.limits;
+        Self {
+            r#loop: &plan.loop_id,
+            task: &plan.goal.task,
+            agent: &plan.profile.name,
+            model: plan.wishes.model.as_deref(),
+            gates: plan.gates.iter().map(planned).collect(),
+            max_iterations: most(attempts.value),
+            max_seconds: clock.value.map(|length| length.as_secs_f64()),
+            max_cost_usd: cost.value.map(dollars),
+            iterations: state.drive.iterations,
+            cost_usd: cost_so_far(plan, state),
+        }
+    }
 }
 
 /// Nothing where the client does not say.
@@ -88,128 +163,184 @@ fn cost_so_far(plan: &DrivePlan, state: &State) -> Option<f64> {
     plan.profile.dialect.tells_cost().then(|| dollars(state.drive.cost))
 }
 
-fn agent(event: &AgentEvent) -> (&'static str, Value) {
-    match event {
-        AgentEvent::Session { id } => ("agent_session", json!({"session": id})),
-        AgentEvent::Said { text } => ("agent_said", json!({"text": text})),
-        AgentEvent::UsedTool { name, about } => ("agent_used_tool", json!({"tool": name, "about": about})),
-        AgentEvent::Denied { tool, about } => ("agent_denied", json!({"tool": tool, "about": about})),
-        AgentEvent::Retry { attempt, status, why, wait } => (
-            "agent_retry",
-            json!({"attempt": attempt, "status": status, "why": why, "wait_seconds": wait.map(|wait| wait.as_secs_f64())}),
-        ),
-        AgentEvent::LimitReached { until, why } => {
-            ("agent_limit_reached", json!({"until": until, "why": why}))
+#[derive(Serialize)]
+struct AgentResult<'a> {
+    ok: bool,
+    reason: Option<&'a str>,
+    text: &'a str,
+    cost_usd: Option<f64>,
+    tokens: Option<Tokens>,
+    turns: Option<u32>,
+    status: Option<u16>,
+}
+
+impl<'a> AgentResult<'a> {
+    fn of(result: &'a RunResult) -> Self {
+        Self {
+            ok: result.ok,
+            reason: result.reason.as_deref(),
+            text: &result.text,
+            cost_usd: result.cost_usd.map(dollars),
+            tokens: known(result.tokens),
+            turns: result.turns,
+            status: result.status,
         }
-        AgentEvent::Result(result) => ("agent_result", agent_result(result)),
-        AgentEvent::Unknown => ("agent_unknown", json!({})),
     }
 }
 
-fn agent_result(result: &RunResult) -> Value {
-    json!({
-        "ok": result.ok,
-        "reason": result.reason,
-        "text": result.text,
-        "cost_usd": result.cost_usd.map(dollars),
-        "tokens": tokens(result.tokens),
-        "turns": result.turns,
-        "status": result.status,
-    })
+#[derive(Serialize)]
+struct AgentEnded<'a> {
+    how: Value,
+    why: Option<&'a str>,
+    seconds: f64,
+    cost_usd: Option<f64>,
+    total_cost_usd: Option<f64>,
+    tokens: Option<Tokens>,
+    session: Option<&'a SessionId>,
+    denied: &'a [Denial],
+    left_running: &'a [String],
+    switched_to: Option<&'a str>,
 }
 
-fn agent_ended(run: &AgentRun, state: &State) -> Value {
-    let why = match &run.ended {
-        AgentEnd::Failed { why }
-        | AgentEnd::OutOfUsage { why }
-        | AgentEnd::CouldNotStart { why }
-        | AgentEnd::LoginRefused { why } => Some(why),
-        AgentEnd::Finished | AgentEnd::TimedOut | AgentEnd::WentSilent | AgentEnd::Interrupted => None,
-    };
-    json!({
-        "how": tag(&run.ended, "how"),
-        "why": why,
-        "seconds": seconds(run.took),
-        "cost_usd": run.cost.map(dollars),
-        "total_cost_usd": Some(state.drive.cost).filter(|cost| cost.get() > 0 || run.cost.is_some()).map(dollars),
-        "tokens": tokens(run.tokens),
-        "session": run.session,
-        "denied": run.denied,
-        "left_running": run.left_running,
-        "switched_to": run.switched_to,
-    })
-}
-
-fn gate_finished(report: &GateReport) -> Value {
-    let exit_code = match report.outcome {
-        Outcome::Failed { code } => Some(code),
-        _ => None,
-    };
-    json!({
-        "gate": report.gate,
-        "outcome": tag(&report.outcome, "kind"),
-        "exit_code": exit_code,
-        "advisory": report.advisory,
-        "seconds": seconds(report.took),
-        "runs": report.runs,
-        "log": report.log,
-        "excerpt": report.excerpt,
-        "changed": report.changed,
-    })
-}
-
-fn judged(number: u32, state: &State) -> Value {
-    // Errors in a row are forgotten at a judgement: where there are some, this was none.
-    if let Some(trouble) = state.troubles.last().filter(|_| state.errors() > 0) {
-        return json!({
-            "iteration": number, "verdict": "cannot_tell", "code": "cannot_tell", "limit": null, "failing": null,
-            "tree": null, "why": trouble.what,
-        });
+impl<'a> AgentEnded<'a> {
+    fn of(run: &'a AgentRun, state: &State) -> Self {
+        let why = match &run.ended {
+            AgentEnd::Failed { why }
+            | AgentEnd::OutOfUsage { why }
+            | AgentEnd::CouldNotStart { why }
+            | AgentEnd::LoginRefused { why } => Some(why.as_str()),
+            AgentEnd::Finished | AgentEnd::TimedOut | AgentEnd::WentSilent | AgentEnd::Interrupted => None,
+        };
+        let total = Some(state.drive.cost).filter(|cost| cost.get() > 0 || run.cost.is_some());
+        Self {
+            how: tag(&run.ended, "how"),
+            why,
+            seconds: seconds(run.took),
+            cost_usd: run.cost.map(dollars),
+            total_cost_usd: total.map(dollars),
+            tokens: known(run.tokens),
+            session: run.session.as_ref(),
+            denied: &run.denied,
+            left_running: &run.left_running,
+            switched_to: run.switched_to.as_deref(),
+        }
     }
-    let mut fields = json!({"iteration": number, "why": null});
-    if let (Some(last), Value::Object(fields)) = (&state.last, &mut fields) {
-        fields.insert("verdict".into(), last.verdict.code().into());
-        fields.extend(judgement(last));
-    }
-    fields
 }
 
-fn judgement(last: &LastJudgement) -> Map<String, Value> {
-    let failing: Vec<&str> = last.failures.iter().map(|failure| failure.gate.as_str()).collect();
-    let fields = [
-        ("code", json!(last.reason.code())),
-        ("limit", json!(last.limit.map(ralph_core::model::verdict::LimitHit::code))),
-        ("failing", json!(failing)),
-        ("tree", json!(last.tree)),
-    ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+#[derive(Serialize)]
+struct GateFinished<'a> {
+    gate: &'a GateName,
+    outcome: Value,
+    exit_code: Option<i32>,
+    advisory: bool,
+    seconds: f64,
+    runs: u32,
+    log: Option<&'a str>,
+    excerpt: &'a str,
+    changed: &'a [String],
 }
 
-fn ends(plan: &DrivePlan, state: &State, signal: Option<i32>) -> Value {
-    let verdict = match state.status {
-        Status::Ended { verdict } => verdict.code(),
-        Status::Paused { .. } => "paused",
-        Status::Running | Status::Fresh => "open",
-    };
-    let seconds = state.started_at.zip(state.last_activity).map(|(from, to)| seconds(between(from, to)));
-    let mut fields = json!({
-        "loop": plan.loop_id,
-        "verdict": verdict,
-        "verified": state.status == (Status::Ended { verdict: ralph_core::model::verdict::Verdict::Verified }),
-        "code": Value::Null,
-        "limit": Value::Null,
-        "failing": [],
-        "tree": Value::Null,
-        "paused": state.paused(),
-        "iterations": state.drive.iterations,
-        "cost_usd": cost_so_far(plan, state),
-        "seconds": seconds,
-        "exit_code": exit::of_drive(state, signal),
-    });
-    if let (Some(last), Value::Object(fields)) = (&state.last, &mut fields) {
-        fields.extend(judgement(last));
+impl<'a> GateFinished<'a> {
+    fn of(report: &'a GateReport) -> Self {
+        let exit_code = match report.outcome {
+            Outcome::Failed { code } => Some(code),
+            _ => None,
+        };
+        Self {
+            gate: &report.gate,
+            outcome: tag(&report.outcome, "kind"),
+            exit_code,
+            advisory: report.advisory,
+            seconds: seconds(report.took),
+            runs: report.runs,
+            log: report.log.as_deref(),
+            excerpt: &report.excerpt,
+            changed: &report.changed,
+        }
     }
-    fields
+}
+
+#[derive(Serialize)]
+struct Judged<'a> {
+    iteration: u32,
+    verdict: &'static str,
+    why: Option<&'a str>,
+    #[serde(flatten)]
+    judgement: JudgedBy<'a>,
+}
+
+impl<'a> Judged<'a> {
+    fn of(iteration: u32, state: &'a State) -> Self {
+        const CANNOT_TELL: &str = "cannot_tell";
+        match (state.troubles.last(), &state.last) {
+            // Errors in a row are forgotten at a judgement: where there are some, this was none.
+            (Some(trouble), _) => {
+                let judgement = JudgedBy { code: Some(CANNOT_TELL), ..JudgedBy::default() };
+                Self { iteration, verdict: CANNOT_TELL, why: Some(&trouble.what), judgement }
+            }
+            (None, last) => {
+                let verdict = last.as_ref().map_or("open", |last| last.verdict.code());
+                let judgement = last.as_ref().map(JudgedBy::of).unwrap_or_default();
+                Self { iteration, verdict, why: None, judgement }
+            }
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+struct JudgedBy<'a> {
+    code: Option<&'static str>,
+    limit: Option<&'static str>,
+    failing: Option<Vec<&'a GateName>>,
+    tree: Option<&'a TreeHash>,
+}
+
+impl<'a> JudgedBy<'a> {
+    fn of(last: &'a LastJudgement) -> Self {
+        Self {
+            code: Some(last.reason.code()),
+            limit: last.limit.map(LimitHit::code),
+            failing: Some(last.failures.iter().map(|failure| &failure.gate).collect()),
+            tree: last.tree.as_ref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Ends<'a> {
+    r#loop: &'a LoopId,
+    verdict: &'static str,
+    verified: bool,
+    #[serde(flatten)]
+    judgement: JudgedBy<'a>,
+    paused: Option<&'a PauseCause>,
+    iterations: u32,
+    cost_usd: Option<f64>,
+    seconds: Option<f64>,
+    exit_code: u8,
+}
+
+impl<'a> Ends<'a> {
+    fn of(plan: &'a DrivePlan, state: &'a State, signal: Option<i32>) -> Self {
+        let verdict = match &state.status {
+            Status::Ended { verdict } => verdict.code(),
+            Status::Paused { .. } => "paused",
+            Status::Running | Status::Fresh => "open",
+        };
+        let nothing = || JudgedBy { failing: Some(Vec::new()), ..JudgedBy::default() };
+        let worked = state.started_at.zip(state.last_activity);
+        Self {
+            r#loop: &plan.loop_id,
+            verdict,
+            verified: state.status == (Status::Ended { verdict: Verdict::Verified }),
+            judgement: state.last.as_ref().map_or_else(nothing, JudgedBy::of),
+            paused: state.paused(),
+            iterations: state.drive.iterations,
+            cost_usd: cost_so_far(plan, state),
+            seconds: worked.map(|(from, to)| seconds(between(from, to))),
+            exit_code: exit::of_drive(state, signal),
+        }
+    }
 }
 
 fn most(attempts: Attempts) -> Option<u32> {
@@ -220,9 +351,8 @@ fn most(attempts: Attempts) -> Option<u32> {
 }
 
 /// Nothing where the client does not say.
-fn tokens(tokens: Tokens) -> Option<Value> {
-    let told = json!({"input": tokens.input, "cached": tokens.cached, "output": tokens.output});
-    (tokens != Tokens::default()).then_some(told)
+fn known(tokens: Tokens) -> Option<Tokens> {
+    (tokens != Tokens::default()).then_some(tokens)
 }
 
 fn dollars(cost: Micros) -> f64 {

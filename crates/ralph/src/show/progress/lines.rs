@@ -16,10 +16,10 @@ use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
 use ralph_core::say::feedback;
 
-use crate::show::progress::news::News;
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 
-/// Turns news into lines; knows what the news itself does not repeat.
+/// Turns event into lines; knows what the event itself does not repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     agent: String,
@@ -37,28 +37,30 @@ impl Lines {
     }
 
     /// What is to be told of it; nothing where a line would only be noise.
-    pub(crate) fn of(&self, news: &News<'_>) -> Vec<String> {
-        match news {
-            News::Begins { plan, state } => begins(plan, state),
-            News::IterationBegan { number, of, approach } => {
+    pub(crate) fn of(&self, event: &LoopEvent) -> Vec<String> {
+        match event {
+            LoopEvent::Begins { plan, state } => begins(plan, state),
+            LoopEvent::IterationBegan { number, of, approach } => {
                 let way = if *approach == Approach::Rethink { ", in another way" } else { "" };
                 vec![format!("{}{way}", iteration(*number, *of))]
             }
-            News::Agent(event) => {
+            LoopEvent::Agent(event) => {
                 event_lines(event).into_iter().map(|line| format!("  {}: {line}", self.agent)).collect()
             }
-            News::AgentEnded { run, .. } => {
+            LoopEvent::AgentEnded { run, .. } => {
                 [vec![agent_ended(run)], afterwards(run)].concat().into_iter().map(indented).collect()
             }
-            News::GateStarted(gate) => vec![format!("  gate {} runs", one_line(gate.name.as_str(), 60))],
-            News::GateEnded(_) => Vec::new(),
-            News::GateFinished(report) => gate_finished(report).into_iter().map(indented).collect(),
-            News::TreeChanged(files) => vec![indented(tree_changed(files))],
-            News::Judged { state, .. } => vec![indented(self.judged(state))],
-            News::StrategyChanged => vec![STRATEGY_CHANGED.to_owned()],
-            News::Waits { until, why } => vec![self.waits(*until, why)],
-            News::Trouble(what) => vec![format!("note: {}", one_line(what, 300))],
-            News::Ends { state, .. } => vec![self.end(state)],
+            LoopEvent::GateStarted { gate } => {
+                vec![format!("  gate {} runs", one_line(gate.as_str(), 60))]
+            }
+            LoopEvent::GateEnded { .. } => Vec::new(),
+            LoopEvent::GateFinished { report } => gate_finished(report).into_iter().map(indented).collect(),
+            LoopEvent::TreeChanged { files } => vec![indented(tree_changed(files))],
+            LoopEvent::Judged { state, .. } => vec![indented(self.judged(state))],
+            LoopEvent::StrategyChanged => vec![STRATEGY_CHANGED.to_owned()],
+            LoopEvent::Waits { until, why } => vec![self.waits(*until, why)],
+            LoopEvent::Trouble { what } => vec![format!("note: {}", one_line(what, 300))],
+            LoopEvent::Ends { state, .. } => vec![self.end(state)],
         }
     }
 

@@ -14,8 +14,8 @@ use jiff::tz::TimeZone;
 use ralph_core::model::id::LoopId;
 
 use crate::show::progress::lines::Lines;
-use crate::show::progress::news::News;
 use crate::sys::files;
+use ralph_core::ledger::loop_event::LoopEvent;
 
 /// How many loops are remembered.
 const MOST_LOGS: usize = 50;
@@ -59,13 +59,13 @@ impl Log {
         Ok(Self { file, length, room: ROOM, lines })
     }
 
-    pub(super) fn hear(&mut self, news: &News<'_>, at: Timestamp) -> io::Result<()> {
-        let is_agents = matches!(news, News::Agent(_));
+    pub(super) fn receive(&mut self, event: &LoopEvent, at: Timestamp) -> io::Result<()> {
+        let is_agents = matches!(event, LoopEvent::Agent(_));
         let room = if is_agents { self.room.for_agent } else { self.room.for_loop };
         if self.length >= room {
             return Ok(());
         }
-        for line in self.lines.of(news) {
+        for line in self.lines.of(event) {
             self.write(&self.lines.stamped(at, &line))?;
         }
         if self.length >= room {

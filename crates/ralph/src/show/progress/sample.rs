@@ -20,8 +20,8 @@ use ralph_core::model::preset;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 
 use crate::show::progress::lines::Lines;
-use crate::show::progress::news::News;
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 
 /// 2026-01-02 03:04:05 and so many seconds.
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -178,11 +178,11 @@ pub(crate) fn paused(why: PauseCause) -> State {
 }
 
 /// A whole loop: a denial and a failing test, no progress, a wait, another way, verified.
-pub(crate) fn story(tell: &mut dyn FnMut(&News<'_>)) {
+pub(crate) fn story(tell: &mut dyn FnMut(&LoopEvent)) {
     let (plan, fresh) = (plan(), state(&[began()]));
     let of = Attempts::AtMost(15);
-    tell(&News::Begins { plan: &plan, state: &fresh });
-    tell(&News::IterationBegan { number: 1, of, approach: Approach::GoOn });
+    tell(&LoopEvent::begins(&plan, &fresh));
+    tell(&LoopEvent::IterationBegan { number: 1, of, approach: Approach::GoOn });
     let edit = AgentEvent::UsedTool { name: "Edit".into(), about: "src/lib.rs".into() };
     let curl = AgentEvent::Denied { tool: "Bash".into(), about: "curl http://example.invalid".into() };
     let said = AgentEvent::Said { text: "I have mended 測試.\n\nAll tests pass.".into() };
@@ -200,7 +200,7 @@ pub(crate) fn story(tell: &mut dyn FnMut(&News<'_>)) {
         AgentEvent::Unknown,
         AgentEvent::Result(result),
     ] {
-        tell(&News::Agent(&event));
+        tell(&LoopEvent::Agent(event.clone()));
     }
     let denied = Denial {
         tool: "Bash".into(),
@@ -210,26 +210,26 @@ pub(crate) fn story(tell: &mut dyn FnMut(&News<'_>)) {
     };
     let first = AgentRun { denied: vec![denied], ..run(AgentEnd::Finished, 130, 120_000) };
     let held = held();
-    tell(&News::AgentEnded { run: &first, state: &held });
+    tell(&LoopEvent::agent_ended(&first, &held));
     for (gate, outcome) in plan.gates.iter().zip([Outcome::Passed, Outcome::Failed { code: 101 }]) {
-        tell(&News::GateStarted(gate));
-        tell(&News::GateEnded(gate));
-        tell(&News::GateFinished(&report(gate.name.as_str(), outcome, 3_100)));
+        tell(&LoopEvent::gate_started(gate));
+        tell(&LoopEvent::gate_ended(gate));
+        tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), outcome, 3_100)));
     }
-    tell(&News::TreeChanged(&["src/lib.rs".to_owned()]));
-    tell(&News::Judged { number: 1, state: &held });
-    tell(&News::StrategyChanged);
-    tell(&News::Waits { until: at(4 * 3600), why: "rate limit" });
-    tell(&News::Waits { until: at(4 * 3600), why: "rate limit" });
-    tell(&News::IterationBegan { number: 2, of, approach: Approach::Rethink });
+    tell(&LoopEvent::TreeChanged { files: vec!["src/lib.rs".to_owned()] });
+    tell(&LoopEvent::judged(1, &held));
+    tell(&LoopEvent::StrategyChanged);
+    tell(&LoopEvent::Waits { until: at(4 * 3600), why: "rate limit".into() });
+    tell(&LoopEvent::Waits { until: at(4 * 3600), why: "rate limit".into() });
+    tell(&LoopEvent::IterationBegan { number: 2, of, approach: Approach::Rethink });
     let verified = ended(Verdict::Verified, Reason::AllGatesPassed, None);
-    tell(&News::AgentEnded { run: &run(AgentEnd::Finished, 60, 80_000), state: &verified });
+    tell(&LoopEvent::agent_ended(&run(AgentEnd::Finished, 60, 80_000), &verified));
     for gate in &plan.gates {
-        tell(&News::GateStarted(gate));
-        tell(&News::GateEnded(gate));
-        tell(&News::GateFinished(&report(gate.name.as_str(), Outcome::Passed, 800)));
+        tell(&LoopEvent::gate_started(gate));
+        tell(&LoopEvent::gate_ended(gate));
+        tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), Outcome::Passed, 800)));
     }
-    tell(&News::Judged { number: 2, state: &verified });
-    tell(&News::Trouble("the tree could not be kept: no git"));
-    tell(&News::Ends { plan: &plan, state: &verified });
+    tell(&LoopEvent::judged(2, &verified));
+    tell(&LoopEvent::Trouble { what: "the tree could not be kept: no git".into() });
+    tell(&LoopEvent::ends(&plan, &verified));
 }

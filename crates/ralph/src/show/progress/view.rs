@@ -15,13 +15,13 @@ use ralph_core::say::banner::Progress;
 
 use self::scene::{Now, Scene};
 use crate::show::progress::lines::Lines;
-use crate::show::progress::news::News;
 use crate::show::terminal::ODD;
 use crate::show::terminal::inline::{Inline, Terminal};
 use crate::show::terminal::row::Row;
 use crate::sys::clock;
 use crate::sys::signals::Signals;
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -76,9 +76,9 @@ impl View {
         Self { board, drawn }
     }
 
-    pub(super) fn hear(&mut self, news: &News<'_>) {
+    pub(super) fn receive(&mut self, event: &LoopEvent) {
         let mut content = self.board.content();
-        let finished = content.scene.hear(news, now());
+        let finished = content.scene.receive(event, now());
         content.above.extend(finished);
     }
 

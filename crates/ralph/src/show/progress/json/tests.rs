@@ -1,12 +1,13 @@
 use super::*;
 use crate::show::progress::sample;
-use ralph_core::ledger::event::{Event, PauseCause};
-use ralph_core::model::verdict::{LimitHit, Reason, Trouble, Verdict};
+use ralph_core::ledger::event::Event;
+use ralph_core::model::verdict::{Reason, Trouble};
+use serde_json::json;
 
 fn told() -> Vec<Value> {
     let mut told = Vec::new();
-    sample::story(&mut |news| {
-        let line = line(news, sample::at(0), None);
+    sample::story(&mut |event| {
+        let line = line(event, sample::at(0), None);
         assert!(!line.contains('\n'), "{line}");
         assert!(line.starts_with("{\"event\":\""), "{line}");
         told.push(serde_json::from_str(&line).expect("JSON"));
@@ -16,7 +17,7 @@ fn told() -> Vec<Value> {
 
 fn last(state: &State, signal: Option<i32>) -> Value {
     let plan = sample::plan();
-    serde_json::from_str(&line(&News::Ends { plan: &plan, state }, sample::at(0), signal)).expect("JSON")
+    serde_json::from_str(&line(&LoopEvent::ends(&plan, state), sample::at(0), signal)).expect("JSON")
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn the_guide_names_every_event_and_every_field() {
     };
     let retry = AgentEvent::Retry { attempt: 1, status: None, why: "x".into(), wait: None };
     let limit = AgentEvent::LimitReached { until: None, why: "x".into() };
-    let more = [retry, limit].map(|event| line(&News::Agent(&event), sample::at(0), None));
+    let more = [retry, limit].map(|event| line(&LoopEvent::Agent(event.clone()), sample::at(0), None));
     let more = more.into_iter().chain([left_out(1)]).map(|line| serde_json::from_str(&line).expect("JSON"));
     for told in told().into_iter().chain(more) {
         let Value::Object(fields) = told else { panic!("no object") };
@@ -133,6 +134,16 @@ fn a_judgement_that_could_not_be_made_is_none() {
     let mut state = sample::held();
     let trouble = Trouble::Busy { why: "busy".into() };
     state.apply(sample::at(300), &Event::CannotTell { trouble, in_a_row: 1, verdict: Verdict::Held });
-    let line = judged(2, &state);
+    let line: Value =
+        serde_json::from_str(&line(&LoopEvent::judged(2, &state), sample::at(0), None)).expect("JSON");
     assert_eq!((&line["verdict"], &line["why"]), (&json!("cannot_tell"), &json!("busy")));
+}
+
+/// Another process can follow a loop: nothing of an event is lost on the way.
+#[test]
+fn an_event_comes_back_from_json_as_it_was() {
+    sample::story(&mut |event| {
+        let text = serde_json::to_string(event).expect("JSON");
+        assert_eq!(serde_json::from_str::<LoopEvent>(&text).expect("an event"), *event, "{text}");
+    });
 }

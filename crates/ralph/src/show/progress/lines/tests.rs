@@ -8,9 +8,9 @@ use ralph_core::model::verdict::Trouble;
 #[test]
 fn a_loop_is_told_in_short_lines() {
     let (lines, mut told) = (sample::lines(), Vec::new());
-    sample::story(&mut |news| {
-        if !matches!(news, News::Begins { .. }) {
-            told.extend(lines.of(news));
+    sample::story(&mut |event| {
+        if !matches!(event, LoopEvent::Begins { .. }) {
+            told.extend(lines.of(event));
         }
     });
     let wanted = "\
@@ -188,7 +188,7 @@ fn what_an_agent_does_is_told_unless_it_says_nothing() {
 fn a_loop_that_goes_on_says_how_far_it_is() {
     let (plan, state) = (sample::plan(), sample::held());
     assert_eq!(
-        sample::lines().of(&News::Begins { plan: &plan, state: &state }),
+        sample::lines().of(&LoopEvent::begins(&plan, &state)),
         [
             "loop fix-the-tests-1a2b3c goes on: Fix the tests of the parser: 測試 must pass",
             "  so far 1 iteration, 3m, $0.12"
@@ -198,8 +198,8 @@ fn a_loop_that_goes_on_says_how_far_it_is() {
 
 #[test]
 fn an_iteration_without_a_limit_names_none() {
-    let news = News::IterationBegan { number: 7, of: Attempts::Unlimited, approach: Approach::GoOn };
-    assert_eq!(sample::lines().of(&news), ["iteration 7"]);
+    let event = LoopEvent::IterationBegan { number: 7, of: Attempts::Unlimited, approach: Approach::GoOn };
+    assert_eq!(sample::lines().of(&event), ["iteration 7"]);
 }
 
 proptest::proptest! {
@@ -216,10 +216,10 @@ proptest::proptest! {
         let files = vec![text.clone(); 20];
         let run = sample::run(AgentEnd::Failed { why: text.clone() }, 1, 1);
         let state = sample::held();
-        let mut told: Vec<String> = events.iter().flat_map(|event| lines.of(&News::Agent(event))).collect();
-        told.extend(lines.of(&News::TreeChanged(&files)));
-        told.extend(lines.of(&News::AgentEnded { run: &run, state: &state }));
-        told.extend(lines.of(&News::Waits { until: sample::at(0), why: &text }));
+        let mut told: Vec<String> = events.iter().flat_map(|event| lines.of(&LoopEvent::Agent(event.clone()))).collect();
+        told.extend(lines.of(&LoopEvent::TreeChanged { files: files.clone() }));
+        told.extend(lines.of(&LoopEvent::agent_ended(&run, &state)));
+        told.extend(lines.of(&LoopEvent::Waits { until: sample::at(0), why: text.clone() }));
         for line in told {
             proptest::prop_assert!(!line.contains(char::is_control), "{line:?}");
             proptest::prop_assert!(line.chars().count() <= 1_200, "{line:?}");

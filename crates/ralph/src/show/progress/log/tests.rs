@@ -26,10 +26,10 @@ fn a_loop_has_one_log_that_is_gone_on_with() {
     let home = tempfile::tempdir().expect("a folder");
     let dir = home.path().join("logs");
     let mut log = open(&dir, "mine-1", 0);
-    sample::story(&mut |news| log.hear(news, at(1)).expect("room"));
+    sample::story(&mut |event| log.receive(event, at(1)).expect("room"));
     drop(log);
     let mut again = open(&dir, "mine-1", 7200);
-    again.hear(&News::StrategyChanged, at(7201)).expect("room");
+    again.receive(&LoopEvent::StrategyChanged, at(7201)).expect("room");
     assert_eq!(names(&dir), ["loop-20260102-030405-mine-1.log", "loop-latest.log"]);
     let text = fs::read_to_string(dir.join("loop-latest.log")).expect("the link leads to it");
     assert!(text.contains("2026-01-02 03:04:06   gate test failed (exit 101) in 3.1s\n"), "{text}");
@@ -87,16 +87,16 @@ fn an_agent_that_floods_leaves_room_for_the_loop() {
     log.room = Room { for_agent: 2_000, for_loop: 4_000 };
     let said = AgentEvent::Said { text: "x".repeat(90) };
     for _ in 0..1_000 {
-        log.hear(&News::Agent(&said), at(0)).expect("room");
+        log.receive(&LoopEvent::Agent(said.clone()), at(0)).expect("room");
     }
-    log.hear(&News::StrategyChanged, at(0)).expect("room");
+    log.receive(&LoopEvent::StrategyChanged, at(0)).expect("room");
     let text = || fs::read_to_string(home.path().join(LATEST)).expect("the log");
     let so_far = text();
     assert!(so_far.len() < 2_400, "{}", so_far.len());
     assert_eq!(so_far.matches("what the agent does is not logged any more").count(), 1);
     assert!(so_far.ends_with("begins in another way\n"));
     for _ in 0..1_000 {
-        log.hear(&News::StrategyChanged, at(0)).expect("room");
+        log.receive(&LoopEvent::StrategyChanged, at(0)).expect("room");
     }
     assert!(
         text().len() < 4_400 && text().ends_with("this log is full: nothing more is logged\n"),

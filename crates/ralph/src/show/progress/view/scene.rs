@@ -1,5 +1,6 @@
-//! What the live view shows, as values: news changes it, and drawing it is a function of it, the time and the size.
+//! What the live view shows, as values: event changes it, and drawing it is a function of it, the time and the size.
 
+use ralph_core::model::id::GateName;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -16,11 +17,11 @@ use ralph_core::model::verdict::Verdict;
 use ralph_core::say::banner::{self, Progress};
 
 use crate::show::progress::lines::{self, Lines, one_line};
-use crate::show::progress::news::News;
 use crate::show::terminal::inline::{Size, wheel};
 use crate::show::terminal::row::{Row, cells};
 use crate::show::terminal::{BAD, FAINT, GOOD, ODD, STRONG};
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 
 /// One moment on both clocks: how long something takes, and what people call it.
 #[derive(Clone, Copy, Debug)]
@@ -117,14 +118,14 @@ impl Scene {
         }
     }
 
-    /// Takes news in; the lines that it finishes are for good.
-    pub(super) fn hear(&mut self, news: &News<'_>, now: Now) -> Vec<Row> {
-        match news {
-            News::Begins { state, .. } => {
+    /// Takes event in; the lines that it finishes are for good.
+    pub(super) fn receive(&mut self, event: &LoopEvent, now: Now) -> Vec<Row> {
+        match event {
+            LoopEvent::Begins { state, .. } => {
                 self.cost = state.drive.cost;
-                self.lines.of(news).into_iter().map(|line| Row::of(FAINT, line)).collect()
+                self.lines.of(event).into_iter().map(|line| Row::of(FAINT, line)).collect()
             }
-            News::IterationBegan { number, of, approach } => {
+            LoopEvent::IterationBegan { number, of, approach } => {
                 self.iteration = Some((*number, *of, *approach));
                 self.iteration_begun = now.tick;
                 self.doings.clear();
@@ -132,40 +133,42 @@ impl Scene {
                 self.enter(Phase::Agent, now);
                 Vec::new()
             }
-            News::Agent(event) => {
+            LoopEvent::Agent(event) => {
                 self.hear_agent(event);
                 Vec::new()
             }
-            News::AgentEnded { run, state } => {
+            LoopEvent::AgentEnded { run, state } => {
                 (self.cost, self.run_cost) = (state.drive.cost, Micros::ZERO);
                 self.enter(Phase::Gates, now);
                 run_rows(run)
             }
-            News::GateStarted(gate) => {
+            LoopEvent::GateStarted { gate } => {
                 self.set(gate, Stands::Running { since: now.tick });
                 Vec::new()
             }
-            News::GateEnded(gate) => {
+            LoopEvent::GateEnded { gate } => {
                 self.gate_ended(gate, now);
                 Vec::new()
             }
-            News::GateFinished(report) => {
+            LoopEvent::GateFinished { report } => {
                 self.gate_finished(report);
                 Vec::new()
             }
-            News::TreeChanged(files) => vec![Row::of(FAINT, format!("  {}", lines::tree_changed(files)))],
-            News::Judged { number, state } => {
+            LoopEvent::TreeChanged { files } => {
+                vec![Row::of(FAINT, format!("  {}", lines::tree_changed(files)))]
+            }
+            LoopEvent::Judged { number, state } => {
                 self.enter(Phase::Judged, now);
                 let told = self.lines.judged(state);
                 let row = self.iteration_row(*number, state, &told, now);
                 self.last = Some(told);
                 vec![row]
             }
-            News::StrategyChanged => vec![Row::of(ODD, format!("! {}", lines::STRATEGY_CHANGED))],
-            News::Waits { until, why } => self.wait(*until, why, now),
-            News::Trouble(what) => vec![Row::of(ODD, format!("! {}", one_line(what, 300)))],
-            News::Ends { .. } if !self.says_end => Vec::new(),
-            News::Ends { state, .. } => vec![end_row(state, self.lines.end(state))],
+            LoopEvent::StrategyChanged => vec![Row::of(ODD, format!("! {}", lines::STRATEGY_CHANGED))],
+            LoopEvent::Waits { until, why } => self.wait(*until, why, now),
+            LoopEvent::Trouble { what } => vec![Row::of(ODD, format!("! {}", one_line(what, 300)))],
+            LoopEvent::Ends { .. } if !self.says_end => Vec::new(),
+            LoopEvent::Ends { state, .. } => vec![end_row(state, self.lines.end(state))],
         }
     }
 
@@ -189,16 +192,16 @@ impl Scene {
         }
     }
 
-    fn set(&mut self, gate: &Gate, stands: Stands) {
-        let name = shown_name(gate.name.as_str());
+    fn set(&mut self, gate: &GateName, stands: Stands) {
+        let name = shown_name(gate.as_str());
         match self.gates.iter_mut().find(|row| row.name == name) {
             Some(row) => row.stands = stands,
             None => self.gates.push(GateRow { name, stands }),
         }
     }
 
-    fn gate_ended(&mut self, gate: &Gate, now: Now) {
-        let name = shown_name(gate.name.as_str());
+    fn gate_ended(&mut self, gate: &GateName, now: Now) {
+        let name = shown_name(gate.as_str());
         let row = self.gates.iter_mut().find(|row| row.name == name);
         if let Some(row) = row
             && let Stands::Running { since } = row.stands

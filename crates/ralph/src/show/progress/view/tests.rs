@@ -61,7 +61,7 @@ fn a_finished_loop_leaves_its_lines_and_nothing_that_moves() {
     let (plan, tape) = (sample::plan(), Tape::default());
     let mut view = view(&plan, None, tape.clone());
     wait_until("it is drawn", || shown(&tape).contains("starting"));
-    sample::story(&mut |news| view.hear(news));
+    sample::story(&mut |event| view.receive(event));
     drop(view);
     let shown = shown(&tape);
     for part in [
@@ -99,9 +99,9 @@ fn a_terminal_that_takes_nothing_holds_nobody_up() {
     let said = AgentEvent::Said { text: "word ".repeat(100) };
     let begun = Instant::now();
     for _ in 0..2_000 {
-        view.hear(&News::Agent(&said));
+        view.receive(&LoopEvent::Agent(said.clone()));
     }
-    sample::story(&mut |news| view.hear(news));
+    sample::story(&mut |event| view.receive(event));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let ended = Instant::now();
     drop(view);

@@ -15,8 +15,8 @@ impl Stage {
         Self { scene: Scene::new(&sample::plan(), sample::lines(), true, now), now, left: Vec::new() }
     }
 
-    fn hear(&mut self, news: &News<'_>) {
-        let rows = self.scene.hear(news, self.now);
+    fn receive(&mut self, event: &LoopEvent) {
+        let rows = self.scene.receive(event, self.now);
         self.left.extend(rows.iter().map(|row| row.show(false)));
     }
 
@@ -38,7 +38,7 @@ impl Stage {
 }
 
 fn use_tool(stage: &mut Stage, name: &str, about: &str) {
-    stage.hear(&News::Agent(&AgentEvent::UsedTool { name: name.into(), about: about.into() }));
+    stage.receive(&LoopEvent::Agent(AgentEvent::UsedTool { name: name.into(), about: about.into() }));
 }
 
 /// An agent at work in the second iteration.
@@ -46,12 +46,16 @@ fn at_work() -> Stage {
     let mut stage = Stage::new();
     let state = sample::held();
     let plan = sample::plan();
-    stage.hear(&News::Begins { plan: &plan, state: &state });
-    stage.hear(&News::Judged { number: 1, state: &state });
+    stage.receive(&LoopEvent::begins(&plan, &state));
+    stage.receive(&LoopEvent::judged(1, &state));
     stage.pass(60);
-    stage.hear(&News::IterationBegan { number: 2, of: Attempts::AtMost(15), approach: Approach::GoOn });
+    stage.receive(&LoopEvent::IterationBegan {
+        number: 2,
+        of: Attempts::AtMost(15),
+        approach: Approach::GoOn,
+    });
     use_tool(&mut stage, "Read", "src/lib.rs");
-    stage.hear(&News::Agent(&AgentEvent::Said {
+    stage.receive(&LoopEvent::Agent(AgentEvent::Said {
         text: "測試失敗的原因是解析器沒有處理空行，我先看看 parser.rs 這個檔案".into(),
     }));
     use_tool(&mut stage, "Bash", "make test");
@@ -64,10 +68,10 @@ fn at_the_gates() -> Stage {
     let mut stage = at_work();
     let plan = sample::plan();
     let state = sample::held();
-    stage.hear(&News::AgentEnded { run: &sample::run(AgentEnd::Finished, 75, 120_000), state: &state });
-    stage.hear(&News::GateStarted(&plan.gates[0]));
-    stage.hear(&News::GateFinished(&sample::report("fmt", Outcome::Passed, 800)));
-    stage.hear(&News::GateStarted(&plan.gates[1]));
+    stage.receive(&LoopEvent::agent_ended(&sample::run(AgentEnd::Finished, 75, 120_000), &state));
+    stage.receive(&LoopEvent::gate_started(&plan.gates[0]));
+    stage.receive(&LoopEvent::gate_finished(&sample::report("fmt", Outcome::Passed, 800)));
+    stage.receive(&LoopEvent::gate_started(&plan.gates[1]));
     stage.pass(12);
     stage
 }
@@ -112,11 +116,11 @@ fn the_gates_as_they_finish() {
   Ctrl-C to pause"
     );
     let plan = sample::plan();
-    stage.hear(&News::GateEnded(&plan.gates[1]));
+    stage.receive(&LoopEvent::gate_ended(&plan.gates[1]));
     assert!(stage.shown(80, 24).contains("  ⠋ test  12s, reading the tree"));
-    stage.hear(&News::GateFinished(&sample::report("test", Outcome::Failed { code: 101 }, 12_300)));
+    stage.receive(&LoopEvent::gate_finished(&sample::report("test", Outcome::Failed { code: 101 }, 12_300)));
     let warns = GateReport { advisory: true, ..sample::report("lint", Outcome::Failed { code: 1 }, 40) };
-    stage.hear(&News::GateFinished(&warns));
+    stage.receive(&LoopEvent::gate_finished(&warns));
     let shown = stage.shown(40, 24);
     assert!(shown.contains("  ✗ test  12.3s, exit 101\n  ! lint  40ms, exit 1"), "{shown}");
 }
@@ -124,10 +128,10 @@ fn the_gates_as_they_finish() {
 #[test]
 fn a_wait_counts_down() {
     let mut stage = at_work();
-    stage.hear(&News::Waits { until: sample::at(3600), why: "5-hour limit reached" });
+    stage.receive(&LoopEvent::Waits { until: sample::at(3600), why: "5-hour limit reached".into() });
     assert_eq!(stage.left.last().expect("a line"), "! waiting until Fri 04:04:05: 5-hour limit reached");
     let left = stage.left.len();
-    stage.hear(&News::Waits { until: sample::at(3600), why: "5-hour limit reached" });
+    stage.receive(&LoopEvent::Waits { until: sample::at(3600), why: "5-hour limit reached".into() });
     assert_eq!(stage.left.len(), left, "the same wait is told once");
     let shown = stage.shown(80, 24);
     assert!(
@@ -148,10 +152,10 @@ fn a_person_who_wants_it_to_end_sees_that_it_does() {
 fn what_a_run_costs_counts_before_it_ends_and_only_once() {
     let mut stage = at_work();
     let result = RunResult { cost_usd: Some(Micros::new(80_000)), ..RunResult::default() };
-    stage.hear(&News::Agent(&AgentEvent::Result(result)));
+    stage.receive(&LoopEvent::Agent(AgentEvent::Result(result)));
     assert!(stage.shown(80, 24).contains("$0.20 of $5.00"));
     let state = sample::ended(Verdict::Verified, Reason::AllGatesPassed, None);
-    stage.hear(&News::AgentEnded { run: &sample::run(AgentEnd::Finished, 60, 80_000), state: &state });
+    stage.receive(&LoopEvent::agent_ended(&sample::run(AgentEnd::Finished, 60, 80_000), &state));
     assert!(stage.shown(80, 24).contains("$0.20 of $5.00"));
 }
 
@@ -170,10 +174,10 @@ fn in_a_low_terminal_the_gates_to_look_at_are_shown() {
     let mut stage = at_the_gates();
     for number in 0..20 {
         let gate = sample::gate(&format!("more{number}"), "true");
-        stage.hear(&News::GateStarted(&gate));
-        stage.hear(&News::GateFinished(&sample::report(gate.name.as_str(), Outcome::Passed, 5)));
+        stage.receive(&LoopEvent::gate_started(&gate));
+        stage.receive(&LoopEvent::gate_finished(&sample::report(gate.name.as_str(), Outcome::Passed, 5)));
     }
-    stage.hear(&News::GateFinished(&sample::report("more7", Outcome::Failed { code: 1 }, 5)));
+    stage.receive(&LoopEvent::gate_finished(&sample::report("more7", Outcome::Failed { code: 1 }, 5)));
     assert_eq!(
         stage.shown(40, 8),
         "\
@@ -189,11 +193,11 @@ fn in_a_low_terminal_the_gates_to_look_at_are_shown() {
 #[test]
 fn a_whole_loop_leaves_a_line_for_each_iteration() {
     let mut stage = Stage::new();
-    sample::story(&mut |news| {
-        if matches!(news, News::AgentEnded { .. } | News::Judged { .. }) {
+    sample::story(&mut |event| {
+        if matches!(event, LoopEvent::AgentEnded { .. } | LoopEvent::Judged { .. }) {
             stage.pass(61);
         }
-        stage.hear(news);
+        stage.receive(event);
         for (columns, rows) in [(80, 24), (40, 10), (1, 1), (0, 0), (7, 3), (200, 2)] {
             stage.shown(columns, rows);
         }
@@ -219,7 +223,7 @@ verified after 2 iterations, 6m, $0.20"
 fn a_run_that_ended_badly_is_seen_at_once() {
     let mut stage = at_work();
     let state = sample::held();
-    stage.hear(&News::AgentEnded { run: &sample::run(AgentEnd::WentSilent, 600, 0), state: &state });
+    stage.receive(&LoopEvent::agent_ended(&sample::run(AgentEnd::WentSilent, 600, 0), &state));
     assert_eq!(stage.left.last().expect("a line"), "! agent went silent and was ended after 10m, $0.00");
 }
 
@@ -234,11 +238,11 @@ proptest::proptest! {
     ) {
         let mut stage = at_work();
         use_tool(&mut stage, "Bash", &text);
-        stage.hear(&News::Agent(&AgentEvent::Said { text: text.clone() }));
+        stage.receive(&LoopEvent::Agent(AgentEvent::Said { text: text.clone() }));
         stage.shown(columns, rows);
         let gate = sample::gate(&text, "true");
-        stage.hear(&News::AgentEnded { run: &sample::run(AgentEnd::Finished, 1, 1), state: &sample::held() });
-        stage.hear(&News::GateStarted(&gate));
+        stage.receive(&LoopEvent::agent_ended(&sample::run(AgentEnd::Finished, 1, 1), &sample::held()));
+        stage.receive(&LoopEvent::gate_started(&gate));
         stage.shown(columns, rows);
     }
 }
