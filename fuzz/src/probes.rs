@@ -30,7 +30,7 @@ use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::plan::{Plan, Progress};
-use ralph_core::model::id::{AgentId, Digest};
+use ralph_core::model::id::AgentId;
 use ralph_core::model::layout::{self, Layout};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::promise_seen::PromiseSeen;
@@ -337,7 +337,7 @@ fn facts(export: ExportSeen) -> Facts {
         layout: Layout::Ideal,
         preset: &ralph_core::model::preset::CHECK,
         limits,
-        definition: Digest::of(""),
+        definition: None,
         standing: Standing::Accepted,
         checks: vec![Check::MarkersWithoutGates],
         export,

@@ -73,7 +73,8 @@ pub enum Event {
         layout: Layout,
         preset: String,
         /// The accepted definition in force.
-        definition: Digest,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        definition: Option<Digest>,
         limits: Limits,
         /// What a session loop is for.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -259,7 +259,7 @@ impl State {
                 self.task.clone_from(task);
                 self.layout = Some(*layout);
                 self.preset = Some(preset.clone());
-                self.definition = Some(definition.clone());
+                self.definition.clone_from(definition);
                 self.limits = Some(limits.clone());
                 self.goal.clone_from(goal);
                 self.prompt.clone_from(prompt);

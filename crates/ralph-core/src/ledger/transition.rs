@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::ledger::event::Subject;
     use crate::model::goal::Goal;
-    use crate::model::id::Digest;
+
     use crate::model::layout::{Clocks, Layout};
     use crate::model::limits::Limits;
     use crate::model::loop_error::ErrorKind;
@@ -199,7 +199,7 @@ mod tests {
                 task: None,
                 layout: Layout::Native,
                 preset: "tasks".into(),
-                definition: Digest::of(""),
+                definition: None,
                 limits: Limits::new(&preset::TASKS, Clocks { stale_after: None, clock: None }),
                 goal: Some(goal),
                 prompt: None,

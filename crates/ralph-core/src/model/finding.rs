@@ -81,7 +81,8 @@ pub struct GatesSeen {
     pub receipts: Vec<Receipt>,
     /// Each required gate with the fingerprint, after the last run, of what it depends on.
     pub required: Vec<(Gate, TreeHash)>,
-    pub environment: Digest,
+    /// None where the gates were run by an earlier process, whose receipts count for nothing.
+    pub environment: Option<Digest>,
     pub tree: TreeHash,
     /// Files that still differed after the last allowed run; empty when the tree settled.
     pub unsettled: Vec<String>,
@@ -106,7 +107,9 @@ impl GatesSeen {
     /// A required gate for which there is no receipt on this very tree, in this environment.
     pub fn without_receipt(&self) -> Option<&Gate> {
         let has_receipt = |gate: &Gate, tree: &TreeHash| {
-            self.receipts.iter().any(|receipt| receipt.speaks_for(gate, &self.environment, tree))
+            self.environment.as_ref().is_some_and(|environment| {
+                self.receipts.iter().any(|receipt| receipt.speaks_for(gate, environment, tree))
+            })
         };
         self.required.iter().find(|(gate, tree)| !has_receipt(gate, tree)).map(|(gate, _)| gate)
     }

@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::model::gate::{DEFAULT_TIMEOUT, Order, Outcome};
-    use crate::model::id::{Digest, GateName, SessionId, TreeHash};
+    use crate::model::id::{GateName, SessionId, TreeHash};
 
     fn gate(run: &str) -> Gate {
         Gate {
@@ -217,7 +217,7 @@ mod tests {
             reports,
             receipts: Vec::new(),
             required: Vec::new(),
-            environment: Digest::of(""),
+            environment: None,
             tree: TreeHash::new("t"),
             unsettled: Vec::new(),
             moved: Vec::new(),

@@ -171,7 +171,15 @@ impl Run<'_> {
         }
         let environment = self.environment.digest.clone();
         let moved = Vec::new();
-        GatesSeen { reports, receipts, required, environment, tree: whole(tree), unsettled, moved }
+        GatesSeen {
+            reports,
+            receipts,
+            required,
+            environment: Some(environment),
+            tree: whole(tree),
+            unsettled,
+            moved,
+        }
     }
 
     fn read_tree(&self) -> Result<Arc<Tree>, Trouble> {

@@ -40,7 +40,7 @@ use ralph_core::model::duration;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
-use ralph_core::model::id::{Digest, LoopId, TreeHash};
+use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
 use ralph_core::model::preset;
 use ralph_core::model::promise_seen::PromiseSeen;
@@ -168,10 +168,9 @@ pub(crate) fn in_force(home: &Home, repo: &Repo, settings: &Settings, state: &St
             InForce { broken: None, ..*in_force }
         }
         Found::InForce(in_force) => *in_force,
-        Found::Nothing | Found::Untrusted(_) | Found::Revoked => InForce::revoked(
-            state.layout.unwrap_or(Layout::Native),
-            state.definition.clone().unwrap_or_else(|| Digest::of("")),
-        ),
+        Found::Nothing | Found::Untrusted(_) | Found::Revoked => {
+            InForce::revoked(state.layout.unwrap_or(Layout::Native), state.definition.clone())
+        }
     })
 }
 
@@ -623,7 +622,7 @@ fn last_seen(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict>, LastR
             reports,
             receipts: Vec::new(),
             required: Vec::new(),
-            environment: Digest::of(""),
+            environment: None,
             tree: last.tree.clone().unwrap_or_else(|| TreeHash::new("")),
             unsettled: Vec::new(),
             moved: Vec::new(),

@@ -190,7 +190,7 @@ impl Case<'_> {
         let of_session = loops.filter(|other| other.mentions(session.as_str().as_bytes()));
         let states = of_session.filter_map(|other| other.state().ok());
         // What failed by other gates says nothing about these.
-        let same_gates = |state: &State| state.definition.as_ref() == Some(&self.in_force.sha256);
+        let same_gates = |state: &State| state.definition == self.in_force.sha256;
         let of_session = |state: &State| state.session.as_ref() == Some(session) && same_gates(state);
         states.filter(of_session).flat_map(|state| state.failed_trees).collect()
     }

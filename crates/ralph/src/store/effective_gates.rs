@@ -33,7 +33,8 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct InForce {
     pub(crate) layout: Layout,
-    pub(crate) sha256: Digest,
+    /// None where nothing was accepted.
+    pub(crate) sha256: Option<Digest>,
     pub(crate) config: Config,
     pub(crate) standing: Standing,
     /// The file, as it is now, cannot be read.
@@ -56,14 +57,14 @@ impl InForce {
     /// Where nobody accepted anything: there is no gate.
     pub(crate) fn nothing() -> Self {
         let config = Config::default();
-        let (layout, sha256, standing) = (Layout::Native, Digest::of(""), Standing::Accepted);
+        let (layout, sha256, standing) = (Layout::Native, None, Standing::Accepted);
         Self { layout, sha256, config, standing, broken: None }
     }
 }
 
 impl InForce {
     /// What held once and was taken back while a loop ran under it.
-    pub(crate) fn revoked(layout: Layout, sha256: Digest) -> Self {
+    pub(crate) fn revoked(layout: Layout, sha256: Option<Digest>) -> Self {
         Self { layout, sha256, standing: Standing::Revoked, ..Self::nothing() }
     }
 }
@@ -112,11 +113,11 @@ impl Found {
                 None => Self::Nothing,
             });
         };
-        let file_sha256 = file.as_ref().map_or_else(|| Digest::of(""), ConfigFile::sha256);
+        let file_sha256 = file.as_ref().map(ConfigFile::sha256);
         let file_layout = file.as_ref().map(|file| file.layout);
         let same = |acceptance: &&Acceptance| {
             unreadable.is_none()
-                && acceptance.sha256 == file_sha256
+                && Some(&acceptance.sha256) == file_sha256.as_ref()
                 && file_layout.is_none_or(|layout| layout == acceptance.layout)
         };
         if let Some(acceptance) = accepted.counting.iter().find(same) {
@@ -147,7 +148,7 @@ impl Found {
             Ok(config) => (config, broken),
             Err(unreadable) => (Config::default(), Some(unreadable)),
         };
-        Self::InForce(Box::new(InForce { layout, sha256, config, standing, broken }))
+        Self::InForce(Box::new(InForce { layout, sha256: Some(sha256), config, standing, broken }))
     }
 }
 

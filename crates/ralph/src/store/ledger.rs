@@ -653,7 +653,7 @@ mod tests {
             task: None,
             layout: Layout::Native,
             preset: "check".into(),
-            definition: Digest::of("gates"),
+            definition: Some(Digest::of("gates")),
             limits: Limits::new(&preset::CHECK, Layout::Native.data().clocks),
             goal: None,
             prompt: None,

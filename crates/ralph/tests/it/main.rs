@@ -29,6 +29,7 @@ mod log;
 mod plugin;
 mod report;
 mod reset;
+mod rooms;
 mod schema;
 mod security_scan;
 mod session_attacks;

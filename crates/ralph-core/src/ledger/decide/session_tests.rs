@@ -31,7 +31,7 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
         task: None,
         layout: crate::model::layout::Layout::Native,
         preset: preset.name.into(),
-        definition: Digest::of(""),
+        definition: None,
         limits,
         goal: Some(goal()),
         prompt: None,

@@ -40,7 +40,7 @@ impl Story {
             task: None,
             layout: Layout::Native,
             preset: preset.name.into(),
-            definition: Digest::of("x"),
+            definition: Some(Digest::of("x")),
             limits: Limits::new(preset, Clocks { stale_after: None, clock: None }),
             goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None }),
             prompt: None,

@@ -80,7 +80,7 @@ impl Place {
     /// Who accepted what is in force, if that was an agent and no person has since.
     pub(super) fn unconfirmed(&self, in_force: &InForce) -> Option<String> {
         let mut accepted = self.trust.accepted(&self.repo).iter().rev();
-        let newest = accepted.find(|acceptance| acceptance.sha256 == in_force.sha256)?;
+        let newest = accepted.find(|acceptance| Some(&acceptance.sha256) == in_force.sha256.as_ref())?;
         matches!(newest.by, AcceptedBy::AgentsShell { .. }).then(|| newest.by.to_string())
     }
 

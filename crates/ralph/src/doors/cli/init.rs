@@ -278,7 +278,7 @@ impl Plan {
         let sha256 = Digest::of(config.text());
         let in_force = InForce {
             layout: Layout::Native,
-            sha256,
+            sha256: Some(sha256),
             config: self.effective.clone(),
             standing,
             broken: None,

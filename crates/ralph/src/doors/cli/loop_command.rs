@@ -444,7 +444,8 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     }
     // What it goes on with is read from the disk: the user sees by which gates it will be judged.
     let names: Vec<String> = in_force.config.gates.iter().map(|gate| format!("`{}`", gate.run)).collect();
-    terminal::remark(format_args!("gates ({}): {}", in_force.sha256.short(), names.join(", ")));
+    let sha256 = in_force.sha256.as_ref().map_or("none", ralph_core::model::id::Digest::short);
+    terminal::remark(format_args!("gates ({sha256}): {}", names.join(", ")));
     let plan = DrivePlan {
         loop_id: found.id.clone(),
         goal,

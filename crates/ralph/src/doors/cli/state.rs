@@ -14,7 +14,7 @@ use ralph_core::ledger::state::{State, Status};
 use ralph_core::ledger::transition::Happening;
 use ralph_core::model::foreign_text;
 use ralph_core::model::goal::Goal;
-use ralph_core::model::id::{Digest, SessionId};
+use ralph_core::model::id::SessionId;
 use ralph_core::model::note::{self, NoteValue};
 use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::secrets::Secrets;
@@ -237,7 +237,7 @@ fn must_have_gates(found: &SessionLoop, in_force: &InForce) -> Result<(), Failur
     match in_force.standing {
         Standing::Revoked => Err(needs_person("trust in this repo was taken back; nothing was run")),
         _ if has_gates => Ok(()),
-        _ if in_force.sha256 == Digest::of("") && found.repo.config()?.is_some() => {
+        _ if in_force.sha256.is_none() && found.repo.config()?.is_some() => {
             Err(needs_person("no person has accepted the gates of this repo; nothing was run"))
         }
         _ => Err(verify::no_gates(&found.repo, in_force)),

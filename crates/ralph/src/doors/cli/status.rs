@@ -102,7 +102,7 @@ fn show_in_force(place: &Place, in_force: &InForce) {
     );
     row("from", format_args!("{} ({} layout)", in_force.layout.data().config, in_force.layout.data().name));
     if let Some(acceptance) =
-        place.trust.accepted(&place.repo).iter().rev().find(|a| a.sha256 == in_force.sha256)
+        place.trust.accepted(&place.repo).iter().rev().find(|a| Some(&a.sha256) == in_force.sha256.as_ref())
     {
         let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
         row("accepted", format_args!("{when} by {}", acceptance.by));
@@ -223,7 +223,7 @@ fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Whole)]) -> Value {
         "trust": state,
         "config": in_force.map(|in_force| in_force.layout.data().config),
         "unused_configs": place.repo.unused_configs(),
-        "definition": in_force.map(|in_force| &in_force.sha256),
+        "definition": in_force.and_then(|in_force| in_force.sha256.as_ref()),
         "accepted": place.trust.accepted(&place.repo),
         "gates": in_force.map(|in_force| &in_force.config.gates),
         "guard": in_force.map(|in_force| &in_force.config.guard),

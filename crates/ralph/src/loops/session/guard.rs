@@ -490,5 +490,5 @@ impl GuardedStop<'_> {
 /// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
 fn what_it_was_held_by(state: &State) -> Option<InForce> {
     let held = Some(state).filter(|state| state.is_running())?;
-    Some(InForce::revoked(held.layout?, held.definition.clone()?))
+    Some(InForce::revoked(held.layout?, Some(held.definition.clone()?)))
 }

@@ -224,7 +224,7 @@ impl MemberStop<'_> {
         else {
             return Ok(HookReply::Silent);
         };
-        let unknown = InForce::revoked(layout, sha256.clone());
+        let unknown = InForce::revoked(layout, Some(sha256.clone()));
         let home = self.repo_home();
         let mut case = self.case(settings, &unknown, session, &home, held.task.clone())?;
         case.limits = held.limits.clone().unwrap_or(case.limits);

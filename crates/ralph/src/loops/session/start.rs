@@ -129,7 +129,7 @@ impl Start<'_> {
             task: None,
             layout: self.in_force.map_or(Layout::Native, |in_force| in_force.layout),
             preset: preset.name.to_owned(),
-            definition: self.in_force.map_or_else(|| Digest::of(""), |in_force| in_force.sha256.clone()),
+            definition: self.in_force.and_then(|in_force| in_force.sha256.clone()),
             limits,
             goal: Some(goal.clone()),
             prompt: None,

@@ -15,7 +15,6 @@ use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
 use ralph_core::model::finding::TasksSeen;
 use ralph_core::model::goal::Goal;
-use ralph_core::model::id::Digest;
 use ralph_core::model::language::Lang;
 use ralph_core::model::layout::Layout;
 use ralph_core::model::preset::{self, Preset};
@@ -284,11 +283,11 @@ impl LoopStop<'_> {
 pub(crate) fn gates_of_loop(home: &Home, found: &SessionLoop, settings: &Settings) -> io::Result<InForce> {
     let trust = Trust::load(home)?;
     let whose = (found.state.session.as_ref(), Beginning::of_loop(Some(&found.state)));
-    let began_with = found.state.definition.clone().filter(|sha256| *sha256 != Digest::of(""));
+    let began_with = found.state.definition.clone();
     let now = Found::look_for(home, &trust, &found.repo, whose, &settings.defaults())?;
     Ok(match (now, began_with) {
         (Found::InForce(in_force), _) => *in_force,
-        (_, Some(sha256)) => InForce::revoked(found.state.layout.unwrap_or(Layout::Native), sha256),
+        (_, Some(sha256)) => InForce::revoked(found.state.layout.unwrap_or(Layout::Native), Some(sha256)),
         (_, None) => InForce::nothing(),
     })
 }

@@ -96,7 +96,7 @@ pub(crate) fn began() -> Event {
         task: None,
         layout: Layout::Native,
         preset: "drive".into(),
-        definition: Digest::of("gates"),
+        definition: Some(Digest::of("gates")),
         limits: plan.limits,
         goal: Some(plan.goal),
         prompt: None,
