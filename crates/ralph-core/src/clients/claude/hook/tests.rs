@@ -1,7 +1,5 @@
 //! The dialect against recorded inputs of the real client, and the exact bytes of the answers.
 
-use serde_json::json;
-
 use super::*;
 use proptest::prelude::*;
 
