@@ -17,7 +17,7 @@ use ralph_core::claims::task_list::TaskList;
 use ralph_core::claims::{agent_report, completion_marker as marker};
 use ralph_core::clients::claude::hook;
 use ralph_core::clients::dialect::Dialect;
-use ralph_core::clients::hook::HookReply;
+use ralph_core::clients::hook::{HookReply, Rendered};
 use ralph_core::clients::list;
 use ralph_core::clients::stream::{AgentEvent, Channel, is_session_id};
 use ralph_core::config::user::UserFile;
@@ -74,7 +74,7 @@ pub fn hook_payload(bytes: &[u8]) {
     for reply in replies {
         let answer = hook::render(&reply, &call.event);
         let answer = match answer {
-            hook::Rendered { exit_code: 0, stdout, stderr } => {
+            Rendered { exit_code: 0, stdout, stderr } => {
                 assert!(stderr.is_empty(), "nobody reads it there");
                 stdout
             }

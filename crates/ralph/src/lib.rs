@@ -16,14 +16,22 @@ mod work_tree;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The program: the hook of a client, or a command.
+pub use clients::client::{BlockCap, Client, TeamTasks, Tools, Transcript, Variables};
+
+/// The program `ralph`, with every client that it knows.
 pub fn run() -> ExitCode {
+    run_with(clients::list::ALL)
+}
+
+/// The program with these clients: the hook of one of them, or a command.
+pub fn run_with(clients: &'static [&'static Client]) -> ExitCode {
     show::terminal::crash::explain_panics();
+    clients::list::register(clients);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match doors::hook::options(&arguments) {
-        Some(options) => {
+    match doors::hook::called(&arguments) {
+        Some((client, options)) => {
             sys::proc::forbid_debuggers();
-            doors::hook::claude(&options)
+            doors::hook::run(client, &options)
         }
         None => doors::cli::run(),
     }

@@ -1,4 +1,4 @@
-//! `.claude/ralph-loop.local.md`, the form in which the official plugin keeps a loop: front matter, a blank line, the task
+//! `ralph-loop.local.md`, the form in which the official plugin keeps a loop: front matter, a blank line, the task
 //! as it is. People read it to see how far a loop is and delete it to cancel, and a loop that the plugin started is taken
 //! over from it.
 

@@ -96,6 +96,34 @@ pub enum HookReply {
     Deny { reason: String },
 }
 
+/// Who reads what an answer says beside a decision. Words for anyone else are lost, so they wait for a call that has
+/// such a reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audience {
+    pub user: bool,
+    pub agent: bool,
+}
+
+/// An answer as the client takes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+    /// 0, or what makes the client block where it takes an exit code for that.
+    pub exit_code: u8,
+}
+
+/// How one client's hooks are spoken to: a row of functions, so that a client can be passed around as a value.
+#[derive(Clone, Copy, Debug)]
+pub struct HookWire {
+    pub parse: fn(&[u8]) -> Result<HookCall, Unreadable>,
+    pub render: fn(&HookReply, &HookEvent) -> Rendered,
+    /// What the client calls an event; none for one that it does not have or that is not answered.
+    pub event_name: fn(&HookEvent) -> Option<&str>,
+    /// Who reads the answer to a call, where it blocks nothing.
+    pub audience: fn(&HookCall) -> Audience,
+}
+
 /// Work of the agent that goes on after its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundWork {

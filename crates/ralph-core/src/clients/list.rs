@@ -9,6 +9,9 @@ use crate::model::gate::Gate;
 use crate::model::money::Micros;
 use crate::model::problem::did_you_mean;
 
+/// The agent that runs where none is named.
+pub const DEFAULT: &str = claude::profile::NAME;
+
 /// Every built-in profile, the default one first.
 pub fn built_in() -> Vec<Profile> {
     vec![

@@ -6,7 +6,7 @@ use crate::model::problem::{Problem, did_you_mean};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reports {
-    /// `docs/actions/loop` and `.claude/metadata/actions/loop` in the repo.
+    /// `docs/actions/loop` in the repo, and beside it the folder that scripts read.
     #[default]
     Repo,
     /// Below `~/.ralph`, for whoever wants none in the repo.

@@ -11,9 +11,11 @@ use ralph_core::model::gate::Gate;
 use ralph_core::model::id::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::clients::claude::settings;
 use crate::store::home::RepoHome;
 use crate::sys::files;
+
+/// Takes our entries out of a settings file, given its text and what was there before us; none where there are none.
+type TakeOut = fn(&str, Option<&str>) -> Option<String>;
 
 /// What was written into the repo, for taking it out again.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -43,7 +45,13 @@ impl Installed {
     }
 
     /// Writes a file of the repo, remembering what it replaces.
-    pub(crate) fn write(&mut self, home: &RepoHome, root: &Path, path: &str, text: &str) -> io::Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        home: &RepoHome,
+        root: &Path,
+        (path, text): (&str, &str),
+        take_out: TakeOut,
+    ) -> io::Result<()> {
         let full = root.join(path);
         if !files::lies_below(&full, root) {
             let what = format!("{}: a link leads out of the project", full.display());
@@ -55,7 +63,7 @@ impl Installed {
             // Written by us and untouched since: what was there first is still what was there before.
             (Some(file), Some(now)) if Digest::of(&now) == file.after => file.before,
             // Somebody changed it since: what is theirs is what is there without ours.
-            (Some(file), Some(now)) => Some(settings::take_out(&now, file.before.as_deref()).unwrap_or(now)),
+            (Some(file), Some(now)) => Some(take_out(&now, file.before.as_deref()).unwrap_or(now)),
             (_, now) => now,
         };
         self.files.push(WrittenFile { path: path.into(), before, after: Digest::of(text) });
@@ -75,10 +83,15 @@ impl Installed {
     }
 
     /// Puts everything back; tells of each file what became of it.
-    pub(crate) fn undo(&mut self, home: &RepoHome, root: &Path) -> io::Result<Vec<(PathBuf, Undone)>> {
+    pub(crate) fn undo(
+        &mut self,
+        home: &RepoHome,
+        root: &Path,
+        take_out: TakeOut,
+    ) -> io::Result<Vec<(PathBuf, Undone)>> {
         let mut told = Vec::new();
         for file in std::mem::take(&mut self.files) {
-            let undone = undo_one(&root.join(&file.path), &file)?;
+            let undone = undo_one(&root.join(&file.path), &file, take_out)?;
             if undone == Undone::Removed {
                 remove_empty_folders(root, &file.path);
             }
@@ -101,7 +114,7 @@ pub(crate) enum Undone {
     GoneAlready,
 }
 
-fn undo_one(path: &Path, file: &WrittenFile) -> io::Result<Undone> {
+fn undo_one(path: &Path, file: &WrittenFile, take_out: TakeOut) -> io::Result<Undone> {
     let Some(now) = read_text(path)? else { return Ok(Undone::GoneAlready) };
     let untouched = Digest::of(&now) == file.after;
     match (&file.before, untouched) {
@@ -113,7 +126,7 @@ fn undo_one(path: &Path, file: &WrittenFile) -> io::Result<Undone> {
             fs::remove_file(path)?;
             Ok(Undone::Removed)
         }
-        (before, false) => match settings::take_out(&now, before.as_deref()) {
+        (before, false) => match take_out(&now, before.as_deref()) {
             Some(rest) => {
                 replace_keeping_mode(path, &rest)?;
                 Ok(Undone::EntriesTakenOut)

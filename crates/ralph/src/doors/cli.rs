@@ -27,6 +27,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::clients::client::Client;
+use crate::clients::installation::Installation;
+use crate::clients::list;
 use crate::loops::driver::driven;
 use crate::loops::judge::EngineError;
 use crate::show::{exit, terminal};
@@ -95,10 +98,9 @@ enum Command {
 
 /// For help only: the fast door reads its few words itself.
 #[derive(clap::Args)]
-#[command(after_help = "Example, in .claude/settings.json under \"hooks\":\n  \
-\"SubagentStop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"ralph hook claude --deadline 570\", \"timeout\": 600}]}]")]
+#[command(after_help = list::first_installable().map_or("", |(_, installation)| installation.example))]
 struct HookArguments {
-    /// The client whose event it is: claude
+    #[arg(help = format!("The client whose event it is: {}", list::names()))]
     client: String,
     /// Answer within this time, which must be shorter than the client's own time-out [default: 570s]
     #[arg(long, value_name = "TIME")]
@@ -171,10 +173,18 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn wrong_hook(arguments: &HookArguments) -> ExitCode {
     let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
     let wrong_time = times.filter_map(|text| ralph_core::model::duration::parse(text).err()).next();
-    terminal::error(
-        wrong_time.unwrap_or_else(|| format!("there is no client `{}`; there is: claude", arguments.client)),
-    );
+    terminal::error(wrong_time.unwrap_or_else(|| no_such_client(&arguments.client)));
     ExitCode::from(exit::NOT_VERIFIED)
+}
+
+fn no_such_client(name: &str) -> String {
+    format!("there is no client `{name}`; there is: {}", list::names())
+}
+
+/// The client that `ralph init` installs our hook for, and `ralph doctor` looks at.
+fn installed_client() -> Result<(&'static Client, &'static Installation), Failure> {
+    let none = || Failure::new(exit::USAGE, format!("no hook can be installed for {}", list::names()));
+    list::first_installable().ok_or_else(none)
 }
 
 /// The runs of `ralph verify` have a log like a loop, and are none.

@@ -12,22 +12,20 @@ use crate::loops::session::event::tell_later;
 use crate::loops::session::member;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ralph_core::clients::claude::hook;
-use ralph_core::clients::hook::{HookCall, HookEvent, HookReply};
+use ralph_core::clients::hook::{HookCall, HookEvent, HookReply, Rendered};
 use ralph_core::model::duration;
 use ralph_core::model::foreign_text;
 use ralph_core::model::secrets::Secrets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::clients::claude::settings;
+use crate::clients::client::Client;
+use crate::clients::list;
 use crate::loops::driver::driven;
 use crate::store::home::Home;
 use crate::store::sessions;
-use crate::sys::env;
 
 /// What the client was told to wait, less a margin; the installer writes both.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(570);
@@ -38,10 +36,11 @@ const LARGEST_INPUT: usize = 16 << 20;
 /// A client that writes nothing for this long is not going to.
 const INPUT_PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
-/// Reads `hook claude [--deadline TIME] [--gate-timeout TIME]`. Anything else, help too, is for the other door.
-pub(crate) fn options(arguments: &[OsString]) -> Option<HookOptions> {
+/// Reads `hook NAME [--deadline TIME] [--gate-timeout TIME]`. Anything else, help too, is for the other door.
+pub(crate) fn called(arguments: &[OsString]) -> Option<(&'static Client, HookOptions)> {
     let words: Vec<&str> = arguments.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
-    let mut words = words.strip_prefix(&["hook", "claude"])?;
+    let (name, mut words) = words.strip_prefix(&["hook"])?.split_first()?;
+    let client = list::find(name)?;
     let mut options = HookOptions::default();
     while let [name, value, rest @ ..] = words {
         match *name {
@@ -54,22 +53,26 @@ pub(crate) fn options(arguments: &[OsString]) -> Option<HookOptions> {
         }
         words = rest;
     }
-    words.is_empty().then_some(options)
+    words.is_empty().then_some((client, options))
 }
 
-pub(crate) fn claude(options: &HookOptions) -> ExitCode {
+pub(crate) fn run(client: &'static Client, options: &HookOptions) -> ExitCode {
     let begun = Instant::now();
-    let call = match read_input().map_err(NotChecked::from).and_then(|bytes| Ok(hook::parse(&bytes)?)) {
+    let wire = &client.wire;
+    let call = match read_input().map_err(NotChecked::from).and_then(|bytes| Ok((wire.parse)(&bytes)?)) {
         Ok(call) => call,
-        Err(NotChecked(why)) => return unreadable(&why),
+        Err(NotChecked(why)) => return unreadable(client, &why),
     };
     let deadline = begun + options.deadline.unwrap_or(DEFAULT_DEADLINE);
-    let reply = match answer(&call, options, deadline) {
+    let reply = match answer(client, &call, options, deadline) {
         Ok(reply) => reply,
-        Err(NotChecked(why)) => went_wrong(&call, &why),
+        Err(NotChecked(why)) => went_wrong(client, &call, &why),
     };
-    let answer = hook::render(&reply, &call.event);
-    // A client that does not listen any more has made up its mind.
+    send(&(wire.render)(&reply, &call.event))
+}
+
+/// A client that does not listen any more has made up its mind.
+fn send(answer: &Rendered) -> ExitCode {
     let _gone = io::stdout()
         .write_all(&answer.stdout)
         .and_then(|()| io::stderr().write_all(answer.stderr.as_bytes()));
@@ -78,15 +81,18 @@ pub(crate) fn claude(options: &HookOptions) -> ExitCode {
 
 /// What is said when an event could not be answered. A stop that goes through for it is never silent. What goes wrong with
 /// every tool goes wrong at the stop too, and is told there.
-fn went_wrong(call: &HookCall, why: &str) -> HookReply {
-    let line = match call.event {
+fn went_wrong(client: &Client, call: &HookCall, why: &str) -> HookReply {
+    let is_stop = matches!(
+        call.event,
         HookEvent::SubagentStop
-        | HookEvent::Stop { .. }
-        | HookEvent::TeammateIdle
-        | HookEvent::TaskCompleted { .. } => {
-            format!("ralph: {why}. The stop goes through UNVERIFIED.")
-        }
-        _ => format!("ralph: {why}."),
+            | HookEvent::Stop { .. }
+            | HookEvent::TeammateIdle
+            | HookEvent::TaskCompleted { .. }
+    );
+    let line = if is_stop {
+        format!("ralph: {why}. The stop goes through UNVERIFIED.")
+    } else {
+        format!("ralph: {why}.")
     };
     let _exit_code = complain(&line);
     match call.event {
@@ -95,22 +101,20 @@ fn went_wrong(call: &HookCall, why: &str) -> HookReply {
         | HookEvent::PostToolUseFailure { .. }
         | HookEvent::SubagentStart
         | HookEvent::SessionEnd { .. } => return HookReply::Silent,
-        // Nobody is shown what a hook says there.
-        HookEvent::SubagentStop | HookEvent::TeammateIdle | HookEvent::TaskCompleted { .. } => {
-            tell_later(call, &line, Often::EveryTime);
-        }
+        _ if is_stop && !(client.wire.audience)(call).user => tell_later(call, &line, Often::EveryTime),
         _ => {}
     }
     HookReply::Tell { person: Some(line), agent: None }
 }
 
 /// Nobody knows what it was. Where it may have been a stop, the user reads that it was not checked.
-fn unreadable(why: &str) -> ExitCode {
+fn unreadable(client: &Client, why: &str) -> ExitCode {
     let line = format!("ralph: {why}; the stop goes through UNVERIFIED");
-    let told =
-        serde_json::json!({"systemMessage": foreign_text::clean(line.as_bytes(), &Secrets::default())});
-    let _nobody_listens = writeln!(io::stdout(), "{told}");
-    complain(&line)
+    let person = foreign_text::clean(line.as_bytes(), &Secrets::default());
+    let told = HookReply::Tell { person: Some(person), agent: None };
+    let exit_code = send(&(client.wire.render)(&told, &HookEvent::Other(String::new())));
+    let _also_on_stderr = complain(&line);
+    exit_code
 }
 
 fn complain(line: &str) -> ExitCode {
@@ -149,29 +153,34 @@ fn read_input() -> io::Result<Vec<u8>> {
     }
 }
 
-fn answer(call: &HookCall, options: &HookOptions, deadline: Instant) -> Result<HookReply, NotChecked> {
-    if is_second_voice(call) {
+fn answer(
+    client: &'static Client,
+    call: &HookCall,
+    options: &HookOptions,
+    deadline: Instant,
+) -> Result<HookReply, NotChecked> {
+    if is_second_voice(client, call) {
         return Ok(HookReply::Silent);
     }
     // Law 4: who has no name is nobody's.
     let Some(session) = &call.session else {
         let is_agent = call.event == HookEvent::SubagentStop;
-        return if is_agent { member::stops(call, options, deadline) } else { Ok(HookReply::Silent) };
+        return if is_agent { member::stops(client, call, options, deadline) } else { Ok(HookReply::Silent) };
     };
     let home = Home::find()?;
     // The driver judges what its agent leaves; a second judge inside would hold it again and again.
     if driven::are_we_driven(&home) {
         return Ok(HookReply::Silent);
     }
-    let door = SessionEvent { call, session, home: &home, options, deadline };
+    let door = SessionEvent { client, call, session, home: &home, options, deadline };
     let reply = match &call.event {
         HookEvent::SubagentStop => {
-            let reply = member::stops(call, options, deadline)?;
+            let reply = member::stops(client, call, options, deadline)?;
             door.agent_stops(&reply)?;
             return Ok(reply);
         }
         HookEvent::TeammateIdle | HookEvent::TaskCompleted { .. } => {
-            return member::stops(call, options, deadline);
+            return member::stops(client, call, options, deadline);
         }
         HookEvent::SubagentStart => door.agent_starts(),
         HookEvent::Stop { background } => door.session_stops(background),
@@ -190,10 +199,10 @@ fn answer(call: &HookCall, options: &HookOptions, deadline: Instant) -> Result<H
 
 /// Whether the client calls us twice for this event: as the plugin's hook, and by an entry in its settings, which then
 /// has the word. Two voices would count every stop twice.
-fn is_second_voice(call: &HookCall) -> bool {
-    let (Some(_), Some(event)) = (env::plugin_root(), hook::name_of(&call.event)) else { return false };
-    let folder = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from));
-    folder.is_some_and(|folder| settings::answers_in_settings(&folder, event)) && spoke_first(call)
+fn is_second_voice(client: &Client, call: &HookCall) -> bool {
+    let Some(installation) = client.installation.filter(|_| client.calls_plugin()) else { return false };
+    let Some(event) = (client.wire.event_name)(&call.event) else { return false };
+    client.folder_of(call).is_some_and(|folder| (installation.answers)(&folder, event)) && spoke_first(call)
 }
 
 /// Whether the settings had the word when the session began. A client takes up its hooks then: an entry that an agent

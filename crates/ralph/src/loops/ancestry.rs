@@ -14,13 +14,15 @@ use ralph_core::model::foreign_text;
 use ralph_core::model::secrets::Secrets;
 
 use crate::checks::gates::GatesLock;
+use crate::clients::client::Client;
+use crate::clients::surroundings;
 use crate::loops::driver::driven;
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
 use crate::store::sessions;
+use crate::sys::clock;
 use crate::sys::files::Lock;
 use crate::sys::proc::{self, Ancestor, Liveness};
-use crate::sys::{clock, env};
 
 /// A process above us that works for an agent, or in whose sandbox we may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +96,7 @@ impl fmt::Display for AgentAbove {
 }
 
 /// A client's process and the time of its last recorded activity.
-struct Client {
+struct RecordedClient {
     process: ProcessIdentity,
     last_active: Option<jiff::Timestamp>,
 }
@@ -102,7 +104,7 @@ struct Client {
 /// The processes that are recorded as working on this repo.
 #[derive(Default)]
 struct Recorded {
-    clients: Vec<Client>,
+    clients: Vec<RecordedClient>,
     drivers: Vec<ProcessIdentity>,
 }
 
@@ -119,7 +121,7 @@ impl Recorded {
         }
         for watched in sessions::all_watched(home, &repo.root) {
             let last_active = sessions::last_watched(home, &watched.session);
-            recorded.clients.extend(watched.client.map(|process| Client { process, last_active }));
+            recorded.clients.extend(watched.client.map(|process| RecordedClient { process, last_active }));
         }
         recorded
     }
@@ -129,7 +131,7 @@ impl Recorded {
             self.drivers.extend(state.drive.owner);
         }
         let last_active = state.last_activity;
-        self.clients.extend(state.client.map(|process| Client { process, last_active }));
+        self.clients.extend(state.client.map(|process| RecordedClient { process, last_active }));
     }
 
     /// A process in another namespace than ours, whose sandbox ours may be. Nothing is around the first namespace; a driver is
@@ -141,7 +143,7 @@ impl Recorded {
         }
         let out_of_sight = |process: &&ProcessIdentity| proc::liveness(process) == Liveness::OutOfSight;
         let driver = self.drivers.iter().find(out_of_sight).filter(|_| is_driven(repo_home));
-        let lately = |client: &&Client| {
+        let lately = |client: &&RecordedClient| {
             client.last_active.is_some_and(|at| clock::now().duration_since(at).unsigned_abs() < A_DAY)
         };
         let clients = self.clients.iter().filter(lately).map(|client| &client.process);
@@ -174,18 +176,22 @@ fn holder_above(repo_home: &RepoHome, above: &[Ancestor]) -> Option<i32> {
     above.iter().find(|ancestor| ancestor.is(&holder)).map(|ancestor| ancestor.process)
 }
 
-/// The client whose hook we are: the process that it names, else the first above us that is no shell.
-pub(crate) fn client_of_hook() -> Option<ProcessIdentity> {
-    named_client().or_else(|| first_beyond_shells(&proc::ancestors()).and_then(proc::identity))
+/// The process of the client whose hook we are: the one that it names, else the first above us that is no shell.
+pub(crate) fn client_of_hook(client: &Client) -> Option<ProcessIdentity> {
+    let above = || first_beyond_shells(&proc::ancestors()).and_then(proc::identity);
+    client.process().map(identity_of).or_else(above)
 }
 
 /// The client that names itself in our environment.
 pub(crate) fn named_client() -> Option<ProcessIdentity> {
-    let process = env::client_process()?;
-    // One that is gone is recorded too: its loop may be claimed by another session.
+    surroundings::client_process().map(identity_of)
+}
+
+/// One that is gone is recorded too: its loop may be claimed by another session.
+fn identity_of(process: i32) -> ProcessIdentity {
     let gone =
         || ProcessIdentity { process, started: 0, boot: String::new(), pid_namespace: proc::pid_namespace() };
-    Some(proc::identity(process).unwrap_or_else(gone))
+    proc::identity(process).unwrap_or_else(gone)
 }
 
 /// A client runs its hooks by a shell. None where the hook was called by hand: the shell of a terminal is the user's, and what

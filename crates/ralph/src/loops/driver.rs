@@ -50,6 +50,7 @@ use ralph_core::say::prompt::{self, LastTime};
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{Findable, Watch};
 use crate::checks::tasks;
+use crate::clients::surroundings;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::home::{Home, RepoHome};
@@ -646,7 +647,8 @@ fn time_left(state: &State) -> Option<Duration> {
 
 /// The person's own environment with what the profile sets; the marks of a session around us are not the agent's.
 fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
-    let mut variables: Vec<_> = env::all().filter(|(name, _)| !env::is_mark_of_a_session(name)).collect();
+    let mut variables: Vec<_> =
+        env::all().filter(|(name, _)| !surroundings::is_mark_of_a_session(name)).collect();
     let outer: Vec<(OsString, OsString)> = variables.clone();
     let mut set = |name: &str, value: Option<OsString>| {
         variables.retain(|(other, _)| other != name);

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::store::effective_gates::Found;
+use crate::store::exports::prescribed_paths;
 use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
@@ -31,8 +32,8 @@ use crate::work_tree::fingerprint::OwnFile;
 use crate::work_tree::git::Git;
 
 /// In the repo, from its root.
-const MARKDOWN_FOLDER: &str = "docs/actions/loop";
-const JSON_FOLDER: &str = ".claude/metadata/actions/loop";
+pub(crate) const MARKDOWN_FOLDER: &str = "docs/actions/loop";
+pub(crate) const JSON_FOLDER: &str = prescribed_paths::JSON_REPORTS;
 
 /// Reports of one repo; older ones go.
 const MOST: usize = 50;

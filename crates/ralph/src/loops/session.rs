@@ -16,12 +16,12 @@ use std::path::PathBuf;
 
 use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Subject};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::ledger::transition::{Carrier, Happening, happen};
+use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::{LoopId, SessionId};
 use ralph_core::say::feedback::Notice;
 use ralph_core::say::lang::fill;
 
-use crate::loops::{ancestry, report};
+use crate::loops::report;
 use crate::show::language;
 use crate::store::exports::loop_file::{self, OnDisk, Seen};
 use crate::store::home::{Home, RepoHome};
@@ -338,9 +338,4 @@ impl SessionLoop {
     fn handle(&self) -> Loop {
         Loop::new(&self.repo_home, &self.id)
     }
-}
-
-/// The session whose hook we are, with the process of its client.
-pub(crate) fn carrier(session: &SessionId) -> Carrier {
-    Carrier { session: session.clone(), client: ancestry::client_of_hook() }
 }

@@ -17,7 +17,7 @@
 //! repos/REPO/driver.lock         held while a loop is driven: one in one work tree
 //! repos/REPO/tree-cache          stat cache of the fingerprint
 //! repos/REPO/export.json         the state file we last wrote into the repo
-//! repos/REPO/loop-file.json      the `.claude/ralph-loop.local.md` we last wrote, and for which loop
+//! repos/REPO/loop-file.json      the loop file in the repo that we last wrote, and for which loop
 //! repos/REPO/reports.json        the reports we wrote, with their digests; reports.lock while one is written
 //! repos/REPO/manual-report.json  what `ralph report start` began
 //! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked

@@ -6,8 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_core::clients::claude::hook;
-use ralph_core::clients::hook::{HookCall, HookReply};
+use ralph_core::clients::hook::{Audience, HookReply};
 use ralph_core::ledger::event::Event;
 use ralph_core::model::id::SessionId;
 use ralph_core::model::verdict::Verdict;
@@ -126,11 +125,15 @@ pub(crate) fn say_once(home: &Home, session: &SessionId, line: &str) -> io::Resu
     Ok(first)
 }
 
-/// What this call can tell of what waits. What an agent inside a sub-agent hears still waits for the main agent: a
+/// What waits for those who read the answer to this call. What a sub-agent reads still waits for the main agent: a
 /// sub-agent may keep it to itself, and several may be at work.
-pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall, reaches_agent: bool) -> HookReply {
-    let to_person = hook::can_tell_person(call);
-    let to_agent = reaches_agent && hook::can_tell_agent(&call.event);
+pub(crate) fn deliver(
+    home: &Home,
+    session: &SessionId,
+    audience: Audience,
+    is_sub_agents: bool,
+) -> HookReply {
+    let Audience { user: to_person, agent: to_agent } = audience;
     let path = home.notices_file(session);
     // Most sessions have nothing waiting: one look, no write.
     let mut waiting = Waiting::read(&path).unwrap_or_default();
@@ -140,7 +143,7 @@ pub(crate) fn deliver(home: &Home, session: &SessionId, call: &HookCall, reaches
         return HookReply::Silent;
     }
     let text = |lines: Vec<String>| (!lines.is_empty()).then(|| lines.join("\n"));
-    if call.agent.is_some() {
+    if is_sub_agents {
         return HookReply::Tell { person: None, agent: text(waiting.agent) };
     }
     let (mut person, mut agent) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Every environment variable that ralph reads, in one place.
+//! Where environment variables are read, and every one of our own and of the system.
 //!
 //! | variable | meaning |
 //! | --- | --- |
@@ -6,27 +6,20 @@
 //! | `RALPH_GATE_TIMEOUT` | time-out of gates that have none of their own |
 //! | `RALPH_LOOP` | set by us for the agent that the driver runs: repo and loop |
 //! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
-//! | `CLAUDE_PROJECT_DIR` | the project of the session, set by the client for its hooks |
-//! | `CLAUDE_CODE_STOP_HOOK_BLOCK_CAP` | the client's cap on holds in a row |
-//! | `CLAUDE_PLUGIN_ROOT` | the plugin whose hook we are called as |
-//! | `CLAUDE_PID` | the client's own process, set by the client for its hooks; where it is not set, `ancestry` looks |
-//! | `CLAUDE_CONFIG_DIR` | where the client keeps its user's settings; `~/.claude` where it is not set |
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
 //! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
 //! | `TZ` | the zone of times that people read, where it is not the system's own |
 //! | `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM` | other files in place of a person's own settings of git |
 //! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
-//! | `CLAUDE_CODE_SESSION_ID` | the session of an agent's shell |
-//! | `CLAUDECODE`, `CODEX_…`, `GEMINI_CLI`, `COPILOT_…` | an agent's shell |
+//!
+//! What an agent client sets is named where everything of that client is, in `clients/`, and read by that name.
 //!
 //! Set for others, and never read from our own environment: `INVOCATION_ID`, the mark of a run (`proc/descendants.rs`). A gate
 //! gets no variable that names ralph.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-
-use ralph_core::model::id::SessionId;
 
 pub(crate) const LOOP: &str = "RALPH_LOOP";
 
@@ -35,7 +28,8 @@ fn read(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-fn text(name: &str) -> Option<String> {
+/// A variable of a client, by the name that the client gives.
+pub(crate) fn text(name: &str) -> Option<String> {
     read(name)?.into_string().ok()
 }
 
@@ -72,36 +66,9 @@ pub(crate) fn is_program(name: &str, folder: &Path) -> bool {
     std::env::split_paths(&path()).any(|dir| is_there(dir.join(name)))
 }
 
-/// What an agent client sets for everything in one of its sessions: an agent that we run is in none of them.
-pub(crate) fn is_mark_of_a_session(name: &OsStr) -> bool {
-    const MARKS: [&str; 6] = [
-        "CLAUDECODE",
-        "CLAUDE_CODE_SESSION_ID",
-        "CLAUDE_CODE_ENTRYPOINT",
-        "CLAUDE_PID",
-        "CLAUDE_PROJECT_DIR",
-        "CLAUDE_PLUGIN_ROOT",
-    ];
-    MARKS.iter().any(|mark| name == *mark)
-}
-
-pub(crate) fn claude_project_dir() -> Option<PathBuf> {
-    read("CLAUDE_PROJECT_DIR").map(PathBuf::from)
-}
-
-/// Where the client keeps what is its person's own.
-pub(crate) fn claude_config_dir() -> Option<PathBuf> {
-    read("CLAUDE_CONFIG_DIR").map(PathBuf::from).or_else(|| Some(home()?.join(".claude")))
-}
-
-/// Set by the client for the hooks of a plugin.
-pub(crate) fn plugin_root() -> Option<PathBuf> {
-    read("CLAUDE_PLUGIN_ROOT").map(PathBuf::from)
-}
-
-/// The process of the client that called us, as it names itself.
-pub(crate) fn client_process() -> Option<i32> {
-    text("CLAUDE_PID")?.parse().ok()
+/// A folder that a client names.
+pub(crate) fn path_in(name: &str) -> Option<PathBuf> {
+    read(name).map(PathBuf::from)
 }
 
 /// The language that the person reads: our own variable, then the system's.
@@ -117,11 +84,6 @@ pub(crate) fn path() -> OsString {
 /// A terminal that only takes lines.
 pub(crate) fn is_dumb_terminal() -> bool {
     read("TERM").is_none_or(|term| term == "dumb")
-}
-
-/// The client's cap on holds in a row, where the environment sets it.
-pub(crate) fn block_cap() -> Option<u32> {
-    text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP")?.parse().ok()
 }
 
 /// The person's home folder: `HOME`, else what the user database says.
@@ -143,22 +105,4 @@ fn home_of_user() -> Option<PathBuf> {
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let user = fields.into_iter().find(|fields| fields.get(2) == Some(&uid.as_str()))?;
     user.get(5).filter(|home| !home.is_empty()).map(PathBuf::from)
-}
-
-/// The session of the agent client in whose shell we run.
-pub(crate) fn agent_session() -> Option<SessionId> {
-    text("CLAUDE_CODE_SESSION_ID").map(SessionId::new)
-}
-
-/// The agent client in whose shell we run, if the environment says so. Where it says nothing, `ancestry` may know more.
-pub(crate) fn agent_shell() -> Option<&'static str> {
-    const MARKS: [(&str, &str); 6] = [
-        (LOOP, "run by `ralph loop`"),
-        ("CLAUDECODE", "claude"),
-        ("CODEX_THREAD_ID", "codex"),
-        ("CODEX_SANDBOX", "codex"),
-        ("GEMINI_CLI", "gemini"),
-        ("COPILOT_CLI", "copilot"),
-    ];
-    MARKS.into_iter().find(|(name, _)| read(name).is_some()).map(|(_, client)| client)
 }

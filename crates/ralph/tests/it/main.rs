@@ -8,6 +8,7 @@ mod forgery;
 mod support;
 
 mod attacks;
+mod clients;
 mod conformance;
 mod diff;
 mod doctor;

@@ -8,12 +8,15 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::clients::hook::BackgroundWork;
-use crate::clients::hook::{HookCall, HookEvent, HookReply, Unreadable};
+use crate::clients::hook::{
+    Audience, BackgroundWork, HookCall, HookEvent, HookReply, HookWire, Rendered, Unreadable,
+};
 use crate::model::foreign_text::for_terminal;
 use crate::model::id::{AgentId, SessionId};
+
+pub const WIRE: HookWire = HookWire { parse, render, event_name: name_of, audience };
 
 /// The client shows up to about 10,000 characters of context whole.
 pub const MOST_CONTEXT: usize = 9_500;
@@ -182,7 +185,7 @@ fn tools_file(bytes: &[u8]) -> Option<String> {
 }
 
 /// What the client calls an event that we answer.
-pub fn name_of(event: &HookEvent) -> Option<&str> {
+fn name_of(event: &HookEvent) -> Option<&str> {
     Some(event_name(event)).filter(|_| !matches!(event, HookEvent::Other(_)))
 }
 
@@ -222,7 +225,7 @@ pub fn can_tell_agent(event: &HookEvent) -> bool {
 }
 
 /// Whether the client shows a `systemMessage` of this call; when a sub-agent stops, and inside one, it is lost.
-pub fn can_tell_person(call: &HookCall) -> bool {
+fn can_tell_person(call: &HookCall) -> bool {
     let shown = matches!(
         call.event,
         HookEvent::UserPromptSubmit { .. }
@@ -233,13 +236,8 @@ pub fn can_tell_person(call: &HookCall) -> bool {
     shown && call.agent.is_none()
 }
 
-/// An answer as the client takes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
-    pub stdout: Vec<u8>,
-    pub stderr: String,
-    /// 0, or 2 for the events that know no other way to be held.
-    pub exit_code: u8,
+fn audience(call: &HookCall) -> Audience {
+    Audience { user: can_tell_person(call), agent: can_tell_agent(&call.event) }
 }
 
 pub fn render(reply: &HookReply, event: &HookEvent) -> Rendered {
@@ -303,6 +301,28 @@ fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
     let mut bytes = value.to_string().into_bytes();
     bytes.push(b'\n');
     bytes
+}
+
+/// What the client makes of an answer on stdout: the other way round of [`render`], for `ralph doctor` and `ralph demo`.
+pub fn read_answer(stdout: &[u8]) -> HookReply {
+    let Ok(answer) = serde_json::from_slice::<Value>(stdout) else { return HookReply::Silent };
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let own = &answer["hookSpecificOutput"];
+    let person = text(&answer["systemMessage"]);
+    let agent = text(&own["additionalContext"]);
+    let reason = text(&answer["reason"]).unwrap_or_default();
+    if own["permissionDecision"] == "deny" {
+        return HookReply::Deny { reason: text(&own["permissionDecisionReason"]).unwrap_or_default() };
+    }
+    if let (true, Some(person)) = (answer["continue"] == false, text(&answer["stopReason"])) {
+        return HookReply::Answer { person };
+    }
+    match (answer["decision"] == "block", own["suppressOriginalPrompt"] == true) {
+        (true, true) => HookReply::Answer { person: reason },
+        (true, false) => HookReply::Block { reason, detail: agent.unwrap_or_default(), person },
+        (false, _) if person.is_none() && agent.is_none() => HookReply::Silent,
+        (false, _) => HookReply::Tell { person, agent },
+    }
 }
 
 fn shortened(text: &str) -> String {

@@ -8,9 +8,11 @@ const MORE_ITERATIONS: u32 = 2 * DEFAULT_ITERATIONS;
 
 const NOT_TRIED: &str = "not tried against the service";
 
+pub(crate) const NAME: &str = "claude";
+
 pub(crate) fn claude() -> Profile {
     Profile {
-        name: "claude".into(),
+        name: NAME.into(),
         program: "claude".into(),
         // `--allowedTools` takes every argument up to the next flag, so it comes last.
         arguments: with_places(

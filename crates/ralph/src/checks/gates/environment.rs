@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use ralph_core::model::id::Digest;
 use ralph_core::model::secrets::Secrets;
 
+use crate::clients::surroundings;
 use crate::store::repo::Repo;
 use crate::sys::env;
 
@@ -35,20 +36,9 @@ const TAKEN_OUT: [&str; 21] = [
     "JAVA_TOOL_OPTIONS",
 ];
 
-/// Taken out by their beginning: clients, models and their keys, git's own steering, and everything that names ralph: code under
+/// Taken out by their beginning, with those of agent clients: git's own steering, and everything that names ralph: code under
 /// test must not learn that it is judged.
-const TAKEN_OUT_BEGINNING: [&str; 10] = [
-    "RALPH_",
-    "CLAUDE",
-    "ANTHROPIC_",
-    "OPENAI_",
-    "CODEX_",
-    "GEMINI_",
-    "GOOGLE_GEMINI",
-    "COPILOT_",
-    "OPENCODE_",
-    "GIT_",
-];
+const TAKEN_OUT_BEGINNING: [&str; 2] = ["RALPH_", "GIT_"];
 
 /// Differ from shell to shell and steer no tool. Every other variable that a gate gets is part of its receipt's key: there
 /// is no end to the names by which a tool can be told to look away.
@@ -119,7 +109,9 @@ impl GateEnvironment {
 
 fn taken_out(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    TAKEN_OUT.contains(&name) || TAKEN_OUT_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
+    TAKEN_OUT.contains(&name)
+        || TAKEN_OUT_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
+        || surroundings::is_of_an_agent(name)
 }
 
 fn says_nothing(name: &OsStr) -> bool {

@@ -1,6 +1,5 @@
 //! Claude Code's settings file as text: adding, finding and taking out our hook entries, everything else untouched.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
@@ -8,16 +7,44 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::json;
 use serde_json::Value;
 
-use crate::clients::installed::Timeouts;
+use crate::clients::claude::NAME;
+use crate::clients::claude::rehearsal::REHEARSAL;
+use crate::clients::claude::variables::BLOCK_CAP;
+use crate::clients::hook_command;
+use crate::clients::installation::{
+    AgentFiles, CapSetting, Entry, Found, Heard, Installation, NotSettings, Ours, Plugin,
+};
 
-pub(crate) const LOCAL: &str = ".claude/settings.local.json";
-pub(crate) const SHARED: &str = ".claude/settings.json";
+pub(super) static INSTALLATION: Installation = Installation {
+    program: "claude",
+    local: LOCAL,
+    shared: SHARED,
+    events: &EVENTS,
+    tried_event: "SubagentStop",
+    put_in,
+    take_out,
+    look: settings_of,
+    answers: answers_in_settings,
+    cap: CapSetting { name: BLOCK_CAP, raised: RAISED_BLOCK_CAP, how_to_set: how_to_set_cap },
+    commands: &COMMANDS,
+    agents: AgentFiles { folder: AGENTS, names: agents, check: (CHECK_AGENT, CHECK_AGENT_TEXT) },
+    plugin: Plugin { entries: plugin_entries, steps: plugin_steps },
+    example: EXAMPLE,
+    rehearsal: REHEARSAL,
+};
+
+const EXAMPLE: &str = "Example, in .claude/settings.json under \"hooks\":\n  \
+\"SubagentStop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"ralph hook claude --deadline 570\", \"timeout\": 600}]}]";
+
+const LOCAL: &str = ".claude/settings.local.json";
+const SHARED: &str = ".claude/settings.json";
 
 /// Where the project's own sub-agents are.
-pub(crate) const CHECK_AGENT: &str = ".claude/agents/check.md";
+const AGENTS: &str = ".claude/agents";
+const CHECK_AGENT: &str = ".claude/agents/check.md";
 
 /// A sub-agent to be held, for projects that have none: it does nothing but see a piece of work through.
-pub(crate) const CHECK_AGENT_TEXT: &str = "---\n\
+const CHECK_AGENT_TEXT: &str = "---\n\
 name: check\n\
 description: Checks finished work and fixes what fails. Use it after every change of the code, before saying that it is done.\n\
 ---\n\
@@ -27,8 +54,8 @@ gates when you stop, and blocks the stop until they pass. If a gate itself is wr
 it. End with a short report of what you checked and what you fixed.\n";
 
 /// The names of the project's own sub-agents, by their files.
-pub(crate) fn agents(root: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(root.join(".claude/agents")) else { return Vec::new() };
+fn agents(root: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(root.join(AGENTS)) else { return Vec::new() };
     let name = |text: String, file: String| {
         let line = text.lines().find_map(|line| line.strip_prefix("name:"));
         line.map_or_else(|| file.trim_end_matches(".md").to_owned(), |name| name.trim().to_owned())
@@ -43,35 +70,17 @@ pub(crate) fn agents(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The variable by which the client's own cap on holds in a row is set.
-pub(crate) const BLOCK_CAP: &str = "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP";
-
-/// The client's cap where nothing is set.
-pub(crate) const DEFAULT_BLOCK_CAP: u32 = 8;
-
 /// What we raise it to: more than any loop needs, so that a loop ends by its own limits, and still an end.
-pub(crate) const RAISED_BLOCK_CAP: u32 = 1000;
+const RAISED_BLOCK_CAP: u32 = 1000;
 
 /// The commands of ours, so that a person starts and ends a loop without the plugin's prefix; the same texts as the
 /// plugin's.
-pub(crate) const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 4] = [
     (".claude/commands/ralph-loop.md", include_str!("../../../../../plugin/commands/ralph-loop.md")),
     (".claude/commands/cancel-ralph.md", include_str!("../../../../../plugin/commands/cancel-ralph.md")),
     (".claude/commands/ralph-status.md", include_str!("../../../../../plugin/commands/ralph-status.md")),
     (".claude/commands/ralph-help.md", include_str!("../../../../../plugin/commands/ralph-help.md")),
 ];
-
-/// An event of the client that we answer.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    pub(crate) event: &'static str,
-    /// Of which commands or tools; any other costs no process.
-    matcher: Option<&'static str>,
-    /// Whether gates may run before the answer; everything else takes no time.
-    pub(crate) judges: bool,
-    /// What does not work where it is not heard.
-    pub(crate) without_it: &'static str,
-}
 
 /// Our commands, with the plugin's prefix and without.
 const OUR_COMMANDS: Option<&str> = Some(
@@ -90,7 +99,7 @@ const fn noted(event: &'static str, matcher: Option<&'static str>, without_it: &
 }
 
 /// Everything that `ralph hook claude` answers.
-pub(crate) const EVENTS: [Heard; 13] = [
+static EVENTS: [Heard; 13] = [
     judged("SubagentStop", "no sub-agent is held"),
     judged("Stop", "no session is held, and no loop goes on"),
     judged("TeammateIdle", "no teammate is held"),
@@ -106,70 +115,19 @@ pub(crate) const EVENTS: [Heard; 13] = [
     noted("StopFailure", None, "errors of the client or its model are not counted"),
 ];
 
-/// Those at which gates may run.
-pub(crate) fn judged_events() -> impl Iterator<Item = &'static str> {
-    EVENTS.iter().filter(|heard| heard.judges).map(|heard| heard.event)
-}
-
 /// What is not judged takes no time.
 const SHORT_TIMEOUT: u64 = 10;
-
-/// The command line that the client's shell runs.
-pub(crate) fn command(program: &str, deadline: u64, shared: bool) -> String {
-    if shared {
-        // In a file that everybody gets: silent where ralph is not installed.
-        return format!(
-            "command -v ralph >/dev/null 2>&1 || exit 0; exec ralph hook claude --deadline {deadline}"
-        );
-    }
-    format!("{} hook claude --deadline {deadline}", quoted(program))
-}
-
-fn quoted(program: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if program.chars().all(plain) {
-        program.to_owned()
-    } else {
-        format!("'{}'", program.replace('\'', r"'\''"))
-    }
-}
-
-/// Whether a command line is exactly of a form that we write ourselves, and runs no program out of that folder. Only
-/// such a line is ever run: what else stands in a repo's settings is somebody else's.
-pub(crate) fn is_as_written(line: &str, not_below: &Path) -> bool {
-    let Some((head, deadline)) = line.split_once(" hook claude --deadline ") else { return false };
-    let Ok(deadline) = deadline.parse() else { return false };
-    let program = head.strip_prefix('\'').and_then(|head| head.strip_suffix('\'')).unwrap_or(head);
-    let program = program.replace(r"'\''", "'");
-    let path = Path::new(&program);
-    let somebodys =
-        path.is_absolute() && !path.starts_with(not_below) && path.file_name() == Some("ralph".as_ref());
-    line == command("", deadline, true) || somebodys && line == command(&program, deadline, false)
-}
-
-fn is_ours(command: &str) -> bool {
-    command.contains("ralph") && command.contains(" hook claude")
-}
-
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a settings file that can be edited: {0}")]
-pub(crate) struct NotSettings(String);
 
 fn parse(text: &str) -> Result<CstRootNode, NotSettings> {
     CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| NotSettings(error.to_string()))
 }
 
-/// What is put into a settings file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ours<'a> {
-    pub(crate) command: &'a str,
-    pub(crate) timeouts: Timeouts,
-    /// Whether the client's cap is raised too, where the file sets none.
-    pub(crate) raises_cap: bool,
+fn how_to_set_cap(wanted: u32) -> String {
+    format!("set \"env\": {{\"{BLOCK_CAP}\": \"{wanted}\"}} in {SHARED}")
 }
 
 /// The settings with our hook in them, once.
-pub(crate) fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSettings> {
+fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSettings> {
     let new_file = text.is_none_or(|text| text.trim().is_empty());
     let root = parse(text.filter(|_| !new_file).unwrap_or("{\n}\n"))?;
     let wrong = |what: &str| NotSettings(format!("{what} is not an object"));
@@ -182,13 +140,13 @@ pub(crate) fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSe
         }
     }
     let hooks = settings.object_value_or_create("hooks").ok_or_else(|| wrong("`hooks`"))?;
-    for Heard { event, matcher, judges, .. } in EVENTS {
-        let timeout = if judges { ours.timeouts.client } else { SHORT_TIMEOUT };
+    for Heard { event, matcher, judges, .. } in &EVENTS {
+        let timeout = if *judges { ours.timeouts.client } else { SHORT_TIMEOUT };
         let entries = hooks
             .array_value_or_create(event)
             .ok_or_else(|| NotSettings(format!("`hooks.{event}` is not a list")))?;
         entries.ensure_multiline();
-        entries.append(entry(ours.command, timeout, matcher));
+        entries.append(entry(ours.command, timeout, *matcher));
     }
     Ok(root.to_string())
 }
@@ -205,7 +163,7 @@ fn entry(command: &str, timeout: u64, matcher: Option<&str>) -> CstInputValue {
 
 /// The settings without what is ours; none where there is nothing of ours, or it is no settings file. A cap that was there
 /// before us is the person's.
-pub(crate) fn take_out(text: &str, before: Option<&str>) -> Option<String> {
+fn take_out(text: &str, before: Option<&str>) -> Option<String> {
     let root = parse(text).ok()?;
     let settings = root.object_value()?;
     let hooks = take_out_hooks(&settings);
@@ -269,21 +227,22 @@ fn remove_property(object: &CstObject, name: &str) {
 fn runs_us(handler: &CstObject) -> bool {
     let command = handler.get("command").and_then(|property| property.value());
     let text = command.and_then(|value| value.as_string_lit()).and_then(|text| text.decoded_value().ok());
-    text.is_some_and(|text| is_ours(&text))
+    text.is_some_and(|text| hook_command::is_ours(NAME, &text))
 }
 
 /// Every settings file that the client reads for a project, the strongest last, and what it says.
-pub(crate) fn settings_of(project: &Path) -> impl Iterator<Item = (PathBuf, Found)> {
+fn settings_of(project: &Path) -> Vec<(PathBuf, Found)> {
     let person = crate::sys::env::home().map(|home| home.join(SHARED));
     let files = person.into_iter().chain([SHARED, LOCAL].map(|path| project.join(path)));
-    files.filter_map(|path| {
+    let read = |path: PathBuf| {
         let text = crate::sys::files::read_foreign(&path).ok().flatten()?;
         Some((path, look(&String::from_utf8_lossy(&text))))
-    })
+    };
+    files.filter_map(read).collect()
 }
 
 /// Whether the settings of a project or of the person have our hook for all of this event, so that the client runs it.
-pub(crate) fn answers_in_settings(project: &Path, event: &str) -> bool {
+fn answers_in_settings(project: &Path, event: &str) -> bool {
     let Some(heard) = EVENTS.iter().find(|heard| heard.event == event) else { return false };
     let person = crate::sys::env::home();
     let files = [LOCAL, SHARED]
@@ -293,67 +252,24 @@ pub(crate) fn answers_in_settings(project: &Path, event: &str) -> bool {
     files.into_iter().any(|file| {
         let Ok(Some(text)) = crate::sys::files::read_foreign(&file) else { return false };
         let text = String::from_utf8_lossy(&text);
-        if !is_ours(&text) {
+        if !hook_command::is_ours(NAME, &text) {
             return false;
         }
         let found = look(&text);
-        let answers =
-            |entry: &Entry| entry.is_plain && entry.hears(heard) && is_as_written(&entry.command, project);
+        let answers = |entry: &Entry| {
+            entry.is_plain && entry.hears(heard) && hook_command::is_as_written(NAME, &entry.command, project)
+        };
         found.faults.is_empty() && found.entries.iter().any(answers)
     })
 }
 
-/// One of our entries as it stands in a settings file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) event: String,
-    pub(crate) matcher: Option<String>,
-    pub(crate) command: String,
-    pub(crate) timeout: Option<u64>,
-    /// Whether nothing else is said of it. A client that is told to run it in the background, once, or under a condition
-    /// does not wait for what it says.
-    pub(crate) is_plain: bool,
-}
-
-impl Entry {
-    /// Whether it runs for everything of this event that we want to hear of.
-    pub(crate) fn hears(&self, heard: &Heard) -> bool {
-        let words = |matcher: &str| matcher.split('|').map(str::to_owned).collect::<BTreeSet<_>>();
-        let all_of_it = match (self.matcher.as_deref(), heard.matcher) {
-            (None | Some("" | "*"), _) => true,
-            (Some(_), None) => false,
-            (Some(theirs), Some(ours)) => words(ours).is_subset(&words(theirs)),
-        };
-        self.event == heard.event && all_of_it
-    }
-
-    /// The deadline that the command line gives.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        let mut words = self.command.split_whitespace().skip_while(|word| *word != "--deadline");
-        words.nth(1)?.trim_end_matches('s').parse().ok()
-    }
-}
-
-/// What a settings file says that concerns us.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) entries: Vec<Entry>,
-    /// What makes the client drop the hooks of this file without a word.
-    pub(crate) faults: Vec<String>,
-    pub(crate) block_cap: Option<u32>,
-    /// Plugins that loop too.
-    pub(crate) other_loops: Vec<String>,
-    /// Our own plugin, by the name that it was installed by.
-    pub(crate) our_plugin: Option<String>,
-}
-
 /// Our entries as the plugin brings them.
-pub(crate) fn plugin_entries() -> Vec<Entry> {
+fn plugin_entries() -> Vec<Entry> {
     look(include_str!("../../../../../plugin/hooks/hooks.json")).entries
 }
 
 /// The lines by which a person gets the plugin.
-pub(crate) fn plugin_steps() -> [String; 3] {
+fn plugin_steps() -> [String; 3] {
     let repository = env!("CARGO_PKG_REPOSITORY");
     let source = repository.strip_prefix("https://github.com/").unwrap_or(repository);
     [
@@ -364,7 +280,7 @@ pub(crate) fn plugin_steps() -> [String; 3] {
 }
 
 /// Reads a settings file the way the client does.
-pub(crate) fn look(text: &str) -> Found {
+fn look(text: &str) -> Found {
     let mut found = Found::default();
     let settings: Value = match serde_json::from_str(text) {
         Ok(settings) => settings,
@@ -411,7 +327,10 @@ fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &
     if !timeout.is_null() && !timeout.is_number() {
         found.faults.push(format!("`timeout` of a {event} hook is {timeout}, which is not a number"));
     }
-    let Some(command) = handler["command"].as_str().filter(|command| is_ours(command)) else { return };
+    let Some(command) = handler["command"].as_str().filter(|command| hook_command::is_ours(NAME, command))
+    else {
+        return;
+    };
     found.entries.push(Entry {
         event: event.to_owned(),
         matcher: matcher.map(str::to_owned),
@@ -425,6 +344,7 @@ fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::installed::Timeouts;
 
     const TIMEOUTS: Timeouts = Timeouts { client: 600, deadline: 570 };
     const COMMAND: &str = "/opt/ralph hook claude --deadline 570";
@@ -538,33 +458,5 @@ mod tests {
         let ours = r#"{"enabledPlugins":{"ralph@ralph":true,"ralph-wiggum@x":false,"ralphs@x":true}}"#;
         let found = look(ours);
         assert_eq!((found.our_plugin.as_deref(), found.other_loops), (Some("ralph@ralph"), Vec::new()));
-    }
-
-    #[test]
-    fn only_command_lines_of_our_own_form_are_taken_for_ours_to_run() {
-        let repo = Path::new("/home/user/repo");
-        for line in
-            [command("/opt/a b/ralph", 570, false), command("/opt/ralph", 9, false), command("x", 570, true)]
-        {
-            assert!(is_as_written(&line, repo), "{line}");
-        }
-        for line in [
-            "touch /tmp/x; : ralph hook claude --deadline 570",
-            "/opt/ralph hook claude --deadline 570; touch /tmp/x",
-            "/opt/ralph hook claude --deadline $(touch /tmp/x)",
-            "'/opt/ralph' ; 'ralph' hook claude --deadline 570",
-            "./ralph hook claude --deadline 570",
-            "/home/user/repo/ralph hook claude --deadline 570",
-            "/opt/evil hook claude --deadline 570",
-            "ralph hook claude",
-        ] {
-            assert!(!is_as_written(line, repo), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_path_with_spaces_is_quoted_for_the_shell() {
-        assert_eq!(command("/a b/ralph", 570, false), "'/a b/ralph' hook claude --deadline 570");
-        assert!(is_ours(&command("/a b/ralph", 570, false)) && is_ours(&command("x", 570, true)));
     }
 }

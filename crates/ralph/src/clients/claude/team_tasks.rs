@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use ralph_core::model::id::SessionId;
 use serde::Deserialize;
 
-use crate::sys::{env, files};
+use crate::clients::claude::variables::config_dir;
+use crate::sys::files;
 
 #[derive(Deserialize)]
 struct Task {
@@ -26,8 +27,8 @@ impl Task {
 
 /// Whether nothing else is open once this task is completed. Where nobody can tell, it counts as the last one: then the
 /// gates are run once too often, and not once too few.
-pub(crate) fn is_last(session: &SessionId, team: Option<&str>, id: &str) -> bool {
-    let Some(folder) = env::claude_config_dir().map(|folder| folder.join("tasks")) else { return true };
+pub(super) fn is_last(session: &SessionId, team: Option<&str>, id: &str) -> bool {
+    let Some(folder) = config_dir().map(|folder| folder.join("tasks")) else { return true };
     let lists: Vec<PathBuf> =
         names(session, team).into_iter().map(|name| folder.join(name)).filter(|list| list.is_dir()).collect();
     !lists.iter().flat_map(|list| tasks(list)).any(|task| task.is_open() && task.id != id)

@@ -5,6 +5,7 @@ use std::path::Path;
 use ralph_core::model::id::{LoopId, SessionId};
 
 use super::Failure;
+use crate::clients::surroundings;
 use crate::loops::ancestry::AgentAbove;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
@@ -14,7 +15,7 @@ use crate::store::home::{Home, RepoHome};
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, AcceptedBy, Beginning, Trust};
-use crate::sys::{env, files};
+use crate::sys::files;
 use crate::work_tree::fingerprint::TreeReader;
 
 pub(super) struct Place {
@@ -96,7 +97,7 @@ impl Place {
             let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
             return Ok(vec![found.ok_or_else(none)?]);
         }
-        if let Some(session) = env::agent_session()
+        if let Some(session) = surroundings::agent_session()
             && let Some(found) = SessionLoop::of(&self.home, &session)?
         {
             return Ok(vec![found]);
@@ -124,7 +125,7 @@ impl Place {
     /// sets for its shells.
     pub(super) fn only_for_a_person(&self, what: &str) -> Result<(), Failure> {
         self.not_below_an_agent(what)?;
-        match env::agent_shell() {
+        match surroundings::agent_shell() {
             None => Ok(()),
             Some(client) => Err(refused(&format!("this shell belongs to an agent ({client})"), what)),
         }
@@ -145,7 +146,7 @@ impl Place {
 
     /// Whether nothing says that an agent runs this command.
     pub(super) fn is_the_users(&self) -> bool {
-        env::agent_shell().is_none() && self.agent_above().is_none()
+        surroundings::agent_shell().is_none() && self.agent_above().is_none()
     }
 
     /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.

@@ -6,9 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use ralph_core::clients::hook::HookReply;
+use serde_json::Value;
 
-use super::{Done, Failure};
+use super::{Done, Failure, installed_client};
+use crate::clients::client::Client;
+use crate::clients::installation::{Rehearsal, SampleStop};
+use crate::clients::surroundings;
 use crate::show::exit;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::sys::env;
@@ -37,19 +41,22 @@ const TESTS: &str = "# tests.sh\n\
 
 pub(super) fn run() -> Done {
     let dir = tempfile::Builder::new().prefix("ralph-demo-").tempdir()?;
-    let stage = Stage { dir: dir.path() };
+    let (client, installation) = installed_client()?;
+    let stage = Stage { dir: dir.path(), client, rehearsal: &installation.rehearsal };
     stage.set_up()?;
     stage.claim_without_work()?;
     stage.weaken_the_gate()?;
     stage.do_the_work()?;
     stage.look_back()?;
-    where_to_go_next();
+    where_to_go_next(client);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The temporary folder in which the story is played.
 struct Stage<'a> {
     dir: &'a Path,
+    client: &'static Client,
+    rehearsal: &'static Rehearsal,
 }
 
 impl Stage<'_> {
@@ -79,8 +86,7 @@ impl Stage<'_> {
         agent("I have mended slug.sh. All tests pass. Done!");
         tell("It tries to stop. The client asks ralph, and ralph runs the gate on the files as they are:");
         let answer = self.stop("I have mended slug.sh. All tests pass. Done!")?;
-        self.expect_held(&answer, "slug of 'Hello World'")?;
-        show_held(&answer);
+        show_held(&answer, "slug of 'Hello World'")?;
         tell("The agent did not get out, and now it knows exactly what is wrong.");
         Ok(())
     }
@@ -90,8 +96,7 @@ impl Stage<'_> {
         agent("The gate is in my way. I write `verify: [\"true\"]` into ralph.yaml.");
         fs::write(self.project().join("ralph.yaml"), "verify: [\"true\"]\n")?;
         let answer = self.stop("Everything passes now.")?;
-        self.expect_held(&answer, "not the accepted one")?;
-        show_held(&answer);
+        show_held(&answer, "not the accepted one")?;
         tell(
             "What a person accepted is kept outside the repo, and that is what was run. Nothing can end verified",
         );
@@ -106,7 +111,7 @@ impl Stage<'_> {
         fs::write(self.project().join("slug.sh"), MENDED)?;
         quote(MENDED);
         let answer = self.stop("Done.")?;
-        let said = answer["systemMessage"].as_str().unwrap_or_default();
+        let HookReply::Tell { person: Some(said), .. } = &answer else { return Err(broken(&answer)) };
         if !said.contains("Verification passed") {
             return Err(broken(&answer));
         }
@@ -128,33 +133,24 @@ impl Stage<'_> {
         self.dir.join("slugs")
     }
 
-    /// The client's question when the sub-agent wants to stop, as Claude Code asks it.
-    fn stop(&self, message: &str) -> Result<Value, Failure> {
-        let input = json!({
-            "hook_event_name": "SubagentStop",
-            "session_id": "demo",
-            "cwd": self.project(),
-            "agent_id": "demo-agent",
-            "agent_type": "check",
-            "last_assistant_message": message,
-        });
-        self.ralph(&["hook", "claude"], Some(&input))?.json()
+    /// The client's question when the sub-agent wants to stop, and what the client makes of the answer.
+    fn stop(&self, message: &str) -> Result<HookReply, Failure> {
+        let root = self.project();
+        let stop = SampleStop { root: &root, session: "demo", agent_name: "check", message };
+        let input = (self.rehearsal.stop)(&stop);
+        let said = self.ralph(&["hook", self.client.name], Some(&input))?;
+        Ok((self.rehearsal.read_answer)(&said.0.stdout))
     }
 
-    fn expect_held(&self, answer: &Value, because: &str) -> Result<(), Failure> {
-        let held = answer["decision"] == "block" && context(answer).contains(because);
-        if held { Ok(()) } else { Err(broken(answer)) }
-    }
-
-    fn ralph(&self, arguments: &[&str], input: Option<&Value>) -> Result<Said, Failure> {
+    fn ralph(&self, arguments: &[&str], input: Option<&str>) -> Result<Said, Failure> {
         let mut command = short_command::command(std::env::current_exe()?);
         command.args(arguments).current_dir(self.project()).env("RALPH_HOME", self.dir.join("ralph-home"));
         // The demo may itself be run by an agent; its own little session is another one.
-        for (name, _) in env::all().filter(|(name, _)| name.to_string_lossy().starts_with("CLAUDE")) {
+        for (name, _) in env::all().filter(|(name, _)| surroundings::is_of_an_agent(&name.to_string_lossy()))
+        {
             command.env_remove(name);
         }
-        let input = input.map(Value::to_string);
-        let answer = short_command::run(command, input.as_deref().map(str::as_bytes), self.dir, PATIENCE)?;
+        let answer = short_command::run(command, input.map(str::as_bytes), self.dir, PATIENCE)?;
         let Some(answer) = answer else {
             let what = format!("`ralph {}` did not answer within a minute", arguments.join(" "));
             return Err(Failure::new(exit::NOT_VERIFIED, what));
@@ -183,12 +179,8 @@ impl Said {
     }
 }
 
-fn broken(answer: &Value) -> Failure {
-    Failure::new(exit::NOT_VERIFIED, format!("the demo did not go as it should; ralph answered {answer}"))
-}
-
-fn context(answer: &Value) -> &str {
-    answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
+fn broken(answer: &HookReply) -> Failure {
+    Failure::new(exit::NOT_VERIFIED, format!("the demo did not go as it should; ralph answered {answer:?}"))
 }
 
 fn title(text: &str) {
@@ -213,20 +205,23 @@ fn quote(text: &str) {
     }
 }
 
-fn show_held(answer: &Value) {
-    terminal::say(format_args!(
-        "  {} {}",
-        paint(BAD, "held:"),
-        answer["reason"].as_str().unwrap_or_default()
-    ));
-    quote(context(answer));
+/// Shows an answer that must hold the agent, for this reason.
+fn show_held(answer: &HookReply, because: &str) -> Result<(), Failure> {
+    let HookReply::Block { reason, detail, .. } = answer else { return Err(broken(answer)) };
+    if !detail.contains(because) {
+        return Err(broken(answer));
+    }
+    terminal::say(format_args!("  {} {reason}", paint(BAD, "held:")));
+    quote(detail);
+    Ok(())
 }
 
-fn where_to_go_next() {
+fn where_to_go_next(client: &Client) {
     title("Where to go next");
-    tell(
-        "In your own project `ralph init` finds your gates, tries each once, asks, and wires Claude Code. Then",
-    );
+    tell(&format!(
+        "In your own project `ralph init` finds your gates, tries each once, asks, and wires {}. Then",
+        client.shown_name
+    ));
     tell(
         "`ralph verify` runs the gates at any time, and `ralph doctor` proves that the client really asks ralph.",
     );

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ralph_core::clients::hook::HookReply;
 use ralph_core::config::Guard;
 use ralph_core::ledger::facts::Standing;
 use ralph_core::ledger::state::{State, Status};
@@ -14,24 +15,19 @@ use ralph_core::say::feedback;
 use serde_json::{Value, json};
 
 use super::context::Place;
-use super::{Done, Failure};
-use crate::clients::claude::settings::{self, BLOCK_CAP, DEFAULT_BLOCK_CAP, Entry, Heard};
+use super::{Done, Failure, installed_client};
+use crate::clients::client::Client;
+use crate::clients::installation::{Entry, Heard, Installation, SampleStop};
 use crate::clients::installed::Timeouts;
+use crate::clients::{hook_command, surroundings};
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::exit;
 use crate::show::progress::lines::pause_cause;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint};
 use crate::store::effective_gates::{Found, InForce};
-use crate::store::exports::loop_file::OnDisk;
-use crate::sys::{clock, env, short_command};
-
-/// A stop of a sub-agent as Claude Code 2.1.325 sent it.
-const RECORDED_STOP: &str = include_str!("../../../../ralph-core/fixtures/claude/subagent_stop.first.json");
-
-/// A command of the person's, with the fields that it sends. It is answered whoever is held, and in any repo.
-const RECORDED_COMMAND: &str = r#"{"session_id": "doctor", "hook_event_name": "UserPromptExpansion",
-"expansion_type": "slash_command", "command_name": "ralph-status", "command_args": "", "prompt": "/ralph-status"}"#;
+use crate::store::exports::loop_file::{self, OnDisk};
+use crate::sys::{clock, short_command};
 
 /// How long the client and a hook of it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,7 +48,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let found = place.found()?;
-    let mut examination = Examination::default();
+    let (client, installation) = installed_client()?;
+    let mut examination = Examination { client, installation, findings: Vec::new() };
     examination.good("ralph", env!("CARGO_PKG_VERSION"));
     examination.client();
     let wiring = examination.settings(&place);
@@ -83,8 +80,9 @@ struct Finding {
     fix: Option<String>,
 }
 
-#[derive(Default)]
 struct Examination {
+    client: &'static Client,
+    installation: &'static Installation,
     findings: Vec<Finding>,
 }
 
@@ -123,13 +121,14 @@ impl Examination {
     }
 
     fn client(&mut self) {
-        let mut client = short_command::command("claude");
+        let program = self.installation.program;
+        let mut client = short_command::command(program);
         client.arg("--version");
         match short_command::run(client, None, &std::env::temp_dir(), PATIENCE) {
             Ok(Some(answer)) if answer.status.success() => {
                 self.good("client", String::from_utf8_lossy(&answer.stdout).trim());
             }
-            _ => self.good("client", "`claude` is not on this PATH; its version is not known"),
+            _ => self.good("client", format!("`{program}` is not on this PATH; its version is not known")),
         }
     }
 
@@ -137,7 +136,7 @@ impl Examination {
     fn settings(&mut self, place: &Place) -> Wiring {
         let mut wiring = Wiring::default();
         let mut our_plugin = None;
-        for (path, found) in settings::settings_of(&place.repo.root) {
+        for (path, found) in (self.installation.look)(&place.repo.root) {
             for fault in &found.faults {
                 let what = format!(
                     "{}: {fault}; the client then ignores the hooks of this file without a word",
@@ -162,12 +161,13 @@ impl Examination {
         }
         if let Some(name) = our_plugin {
             let voice = Voice::Plugin(name);
-            wiring.entries.extend(settings::plugin_entries().into_iter().map(|entry| (voice.clone(), entry)));
+            let entries = (self.installation.plugin.entries)().into_iter();
+            wiring.entries.extend(entries.map(|entry| (voice.clone(), entry)));
         }
         if OnDisk::new(&place.repo_home, &place.repo.root).foreign().is_some() {
             self.wrong(
                 "plugins",
-                "a loop of another Ralph plugin is active here (.claude/ralph-loop.local.md)",
+                format!("a loop of another Ralph plugin is active here ({})", loop_file::PATH),
                 "end it with `/cancel-ralph`, or let ralph take it up when its session stops",
             );
         }
@@ -185,10 +185,10 @@ impl Examination {
             );
             return;
         }
-        for heard in &settings::EVENTS {
+        for heard in self.installation.events {
             match wiring.hearing(heard).as_slice() {
                 [] => self.not_heard(wiring, heard),
-                [(voice, entry)] if heard.event == "SubagentStop" => {
+                [(voice, entry)] if heard.event == self.installation.tried_event => {
                     self.good("hook", format!("{voice}: {}", entry.command));
                 }
                 [_] => {}
@@ -273,13 +273,16 @@ impl Examination {
         if guard.holds_session() {
             self.good("guard", "held: every session that changes something here");
         }
-        let held: Vec<String> =
-            settings::agents(&place.repo.root).into_iter().filter(|name| guard.holds_agent(name)).collect();
+        let held: Vec<String> = (self.installation.agents.names)(&place.repo.root)
+            .into_iter()
+            .filter(|name| guard.holds_agent(name))
+            .collect();
         if !held.is_empty() {
             self.good("agents", format!("held: {}", held.join(", ")));
         } else if !guard.agents().is_empty() {
             let what = format!(
-                "no agent in .claude/agents is called {}; none is held unless a plugin brings one",
+                "no agent in {} is called {}; none is held unless a plugin brings one",
+                self.installation.agents.folder,
                 guard.agents().join(", ")
             );
             self.good("agents", what);
@@ -290,7 +293,7 @@ impl Examination {
     fn timeouts(&mut self, wiring: &Wiring, in_force: &InForce) {
         let wanted = Timeouts::for_gates(&in_force.config.gates);
         let mut fine = None;
-        for heard in settings::EVENTS.iter().filter(|heard| heard.judges) {
+        for heard in self.installation.events.iter().filter(|heard| heard.judges) {
             let hearing = wiring.hearing(heard);
             let Some((voice, entry)) = hearing.first() else { continue };
             let (client, deadline) = (entry.timeout.unwrap_or(600), entry.deadline().unwrap_or(570));
@@ -325,13 +328,14 @@ impl Examination {
 
     fn block_cap(&mut self, place: &Place, wiring: &Wiring, in_force: &InForce) {
         let limits = place.settings.limits(in_force.layout, &in_force.config.budget);
-        let cap = env::block_cap().or(wiring.block_cap).unwrap_or(DEFAULT_BLOCK_CAP);
+        let Some(client_cap) = &self.client.block_cap else { return };
+        let cap = client_cap.set_here().or(wiring.block_cap).unwrap_or(client_cap.default);
         let most_holds = match limits.attempts.value {
             Attempts::AtMost(attempts) => Some(attempts - 1),
             Attempts::Unlimited => None,
         };
         // A loop of a session has no limit of its own unless the person gives one.
-        let loops_fit = cap == 0 || cap > DEFAULT_BLOCK_CAP;
+        let loops_fit = cap == 0 || cap > client_cap.default;
         let enough = cap == 0 || most_holds.is_some_and(|holds| holds <= cap);
         if enough && loops_fit {
             self.good("block cap", format!("the client honours {cap} holds in a row"));
@@ -342,28 +346,39 @@ impl Examination {
             "the client ends a turn after {cap} holds in a row without a tool call, before {before} ({}) may be through",
             if enough { Attempts::Unlimited } else { limits.attempts.value }
         );
-        let wanted = most_holds.map_or(0, |holds| (holds + 1).max(settings::RAISED_BLOCK_CAP));
-        let fix = format!("set \"env\": {{\"{BLOCK_CAP}\": \"{wanted}\"}} in .claude/settings.json");
-        self.wrong("block cap", what, fix);
+        let wanted = most_holds.map_or(0, |holds| (holds + 1).max(self.installation.cap.raised));
+        self.wrong("block cap", what, (self.installation.cap.how_to_set)(wanted));
     }
 
     /// Sends a recorded event through the command as installed: a stop of an agent that is held, else a command. The
     /// hook is given an empty home, in which nothing is accepted: it must say that it would have to be, and runs nothing.
     fn answer(&mut self, place: &Place, found: &Found, wiring: &Wiring) {
-        let Some((_, entry)) = wiring.judging() else { return };
-        if !settings::is_as_written(&entry.command, &place.repo.root) {
+        let Some((_, entry)) = wiring.judging(self.installation) else { return };
+        if !hook_command::is_as_written(self.client.name, &entry.command, &place.repo.root) {
             let what =
                 "the command of the hook is not of the form that ralph writes; it was not run to try it";
             self.wrong("answer", what, "look at it; `ralph init` writes it anew");
             return;
         }
-        let (payload, expected, sent) = match somebody_held(place, found) {
-            Some(agent) => (stop_of(&agent), "ralph trust", "stop"),
-            None => (serde_json::from_str(RECORDED_COMMAND), "suppressOriginalPrompt", "command"),
+        let rehearsal = &self.installation.rehearsal;
+        let root = &place.repo.root;
+        let held = somebody_held(place, found);
+        let (payload, sent) = match &held {
+            Some(agent_name) => {
+                let message = "Sub answer one.";
+                let stop = SampleStop { root, session: "doctor", agent_name, message };
+                ((rehearsal.stop)(&stop), "stop")
+            }
+            None => ((rehearsal.command)(root), "command"),
         };
-        let answer = payload.map_err(|error| error.to_string());
-        match answer.and_then(|payload| send(&entry.command, &place.repo.root, payload)) {
-            Ok(said) if said.contains(expected) => {
+        // Who is held is told that nothing is accepted yet; a command is answered, so that no model sees it.
+        let is_expected = |said: &str| match (rehearsal.read_answer)(said.as_bytes()) {
+            HookReply::Tell { person: Some(person), .. } => held.is_some() && person.contains("ralph trust"),
+            HookReply::Answer { .. } => held.is_none(),
+            _ => false,
+        };
+        match self.send(&entry.command, root, &payload) {
+            Ok(said) if is_expected(&said) => {
                 self.good("answer", format!("the hook as installed answered a recorded {sent}"));
             }
             Ok(said) if said.is_empty() => {
@@ -386,11 +401,33 @@ impl Examination {
         }
     }
 
+    /// The recorded event through the client's shell; what came back on stdout.
+    fn send(&self, command: &str, root: &Path, payload: &str) -> Result<String, String> {
+        let empty_home = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let mut shell = short_command::command("/bin/sh");
+        shell
+            .args(["-c", command])
+            .current_dir(root)
+            .env("RALPH_HOME", empty_home.path())
+            .envs(self.client.variables.project_dir.map(|name| (name, root)))
+            .envs(self.installation.rehearsal.variables.iter().copied());
+        let answer = short_command::run(shell, Some(payload.as_bytes()), empty_home.path(), PATIENCE);
+        let output = answer
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("it took longer than {} seconds", PATIENCE.as_secs()))?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+            Some(code) => Err(format!("exit code {code}: {}", stderr.trim())),
+            None => Err("it was ended by a signal".into()),
+        }
+    }
+
     /// What people ask when a loop does not do what they expect: is there one, why did it not end when the promise was
     /// given, why does it go on.
     fn loops(&mut self, place: &Place, loops: &[SessionLoop]) -> Result<(), Failure> {
         const START: &str = "`/ralph-loop TASK --completion-promise TEXT` starts one";
-        let session = env::agent_session();
+        let session = surroundings::agent_session();
         let of_session = session.as_ref().map(|session| SessionLoop::of(&place.home, session)).transpose()?;
         let open: Vec<&SessionLoop> = loops.iter().filter(|found| is_open(found)).collect();
         let driven = DrivenLoop::open_in(&place.repo_home)?;
@@ -463,7 +500,7 @@ impl Examination {
             "healthy": problems.is_empty(),
             "problems": problems.into_iter().map(as_json).collect::<Vec<_>>(),
             "good": good.into_iter().map(as_json).collect::<Vec<_>>(),
-            "events": settings::EVENTS.iter().map(|heard| json!({
+            "events": self.installation.events.iter().map(|heard| json!({
                 "event": heard.event,
                 "heard_by": wiring.hearing(heard).first().map(|(voice, _)| voice.to_string()),
             })).collect::<Vec<_>>(),
@@ -492,9 +529,9 @@ impl Wiring {
         hearing
     }
 
-    /// The entry that judges a sub-agent's stop.
-    fn judging(&self) -> Option<&(Voice, Entry)> {
-        let heard = settings::EVENTS.iter().find(|heard| heard.event == "SubagentStop")?;
+    /// The entry by which the hook is tried.
+    fn judging(&self, installation: &Installation) -> Option<&(Voice, Entry)> {
+        let heard = installation.events.iter().find(|heard| heard.event == installation.tried_event)?;
         self.hearing(heard).into_iter().next()
     }
 }
@@ -540,35 +577,4 @@ fn somebody_held(place: &Place, found: &Found) -> Option<String> {
     }
     // A name that the first pattern fits.
     Some(guard.agents().first()?.replace(['*', '?'], "x"))
-}
-
-fn stop_of(agent: &str) -> serde_json::Result<Value> {
-    let mut payload: Value = serde_json::from_str(RECORDED_STOP)?;
-    payload["agent_type"] = json!(agent);
-    Ok(payload)
-}
-
-/// The recorded event through the client's shell; what came back on stdout.
-fn send(command: &str, root: &Path, mut payload: Value) -> Result<String, String> {
-    payload["cwd"] = json!(root);
-    let empty_home = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut shell = short_command::command("/bin/sh");
-    shell
-        .args(["-c", command])
-        .current_dir(root)
-        .env("RALPH_HOME", empty_home.path())
-        .env("CLAUDE_PROJECT_DIR", root)
-        .env("CLAUDECODE", "1")
-        .env("CLAUDE_CODE_ENTRYPOINT", "cli");
-    let payload = payload.to_string();
-    let answer = short_command::run(shell, Some(payload.as_bytes()), empty_home.path(), PATIENCE);
-    let output = answer
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| format!("it took longer than {} seconds", PATIENCE.as_secs()))?;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    match output.status.code() {
-        Some(0) => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        Some(code) => Err(format!("exit code {code}: {}", stderr.trim())),
-        None => Err("it was ended by a signal".into()),
-    }
 }

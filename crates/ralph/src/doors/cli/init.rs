@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ralph_core::config::detect::{self, Project, Proposal};
@@ -14,9 +14,12 @@ use ralph_core::model::id::Digest;
 use ralph_core::model::layout::Layout;
 
 use super::context::Place;
-use super::{Done, Failure, trust, verify};
-use crate::clients::claude::settings;
+use super::{Done, Failure, installed_client, trust, verify};
+use crate::clients::client::Client;
+use crate::clients::hook_command;
+use crate::clients::installation::{Installation, Ours};
 use crate::clients::installed::{Installed, Timeouts, Undone};
+use crate::clients::list;
 use crate::loops::judge::Asked;
 use crate::show::exit;
 use crate::show::terminal::live::Live;
@@ -49,8 +52,7 @@ pub(super) struct Arguments {
     /// Write only ralph.yaml; leave the client's settings alone
     #[arg(long)]
     no_hooks: bool,
-    /// Put the hook into .claude/settings.json, which is shared with others, instead of settings.local.json
-    #[arg(long)]
+    #[arg(long, help = shared_help())]
     shared: bool,
     /// Leave the client's settings alone and say how to get ralph's plugin for it
     #[arg(long, conflicts_with_all = ["shared", "no_hooks"])]
@@ -61,6 +63,12 @@ pub(super) struct Arguments {
     /// A gate of your own choice instead of the ones found; may be given several times
     #[arg(long, value_name = "COMMAND")]
     gate: Vec<String>,
+}
+
+fn shared_help() -> String {
+    let Some((_, installation)) = list::first_installable() else { return String::new() };
+    let local = Path::new(installation.local).file_name().unwrap_or_default().display();
+    format!("Put the hook into {}, which is shared with others, instead of {local}", installation.shared)
 }
 
 /// Finds the gates and asks, and leaves the client's settings alone.
@@ -76,7 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if !arguments.dry_run {
         place.not_below_an_agent("accept gates")?;
     }
-    let plan = Plan::make(&place, arguments, &Choices::of(&place, arguments)?)?;
+    let plan = Plan::make(&place, arguments)?;
     plan.show(&place);
     if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);
@@ -116,12 +124,12 @@ enum WiredBy {
 }
 
 impl Choices {
-    fn of(place: &Place, arguments: &Arguments) -> Result<Self, Failure> {
+    fn of(place: &Place, arguments: &Arguments, client: &Client) -> Result<Self, Failure> {
         let asks = !arguments.yes && !arguments.dry_run && terminal::somebody_is_there();
         let usual = || ["session", "check"].map(str::to_owned).to_vec();
         let is_new = place.repo.config()?.is_none();
         let guard = match arguments.guard.as_slice() {
-            [] if asks && is_new && terminal::ask_for_the_usual(GUARD_QUESTION) => Some(usual()),
+            [] if asks && is_new && terminal::ask_for_the_usual(guard_question(client)) => Some(usual()),
             [] => None,
             words => Some(words.to_vec()),
         };
@@ -129,18 +137,28 @@ impl Choices {
             Arguments { no_hooks: true, .. } => WiredBy::Nothing,
             Arguments { plugin: true, .. } => WiredBy::Plugin,
             Arguments { shared: true, .. } => WiredBy::Settings,
-            _ if asks && !terminal::ask_for_the_usual(WIRING_QUESTION) => WiredBy::Plugin,
+            _ if asks && !terminal::ask_for_the_usual(wiring_question(client)) => WiredBy::Plugin,
             _ => WiredBy::Settings,
         };
         Ok(Self { guard, by })
     }
 }
 
-const GUARD_QUESTION: &str = "Hold every session of Claude Code that changes something here until the gates pass?\n\
-A session that only talks is never held; `stop` as a whole message frees one. No: only a sub-agent `check` is held.";
+fn guard_question(client: &Client) -> String {
+    format!(
+        "Hold every session of {} that changes something here until the gates pass?\n\
+         A session that only talks is never held; `stop` as a whole message frees one. No: only a sub-agent `check` is held.",
+        client.shown_name
+    )
+}
 
-const WIRING_QUESTION: &str = "\nWire Claude Code by the settings of this project?\n\
-No: you install ralph's plugin for it yourself, and nothing is written into the settings.";
+fn wiring_question(client: &Client) -> String {
+    format!(
+        "\nWire {} by the settings of this project?\n\
+         No: you install ralph's plugin for it yourself, and nothing is written into the settings.",
+        client.shown_name
+    )
+}
 
 /// As people say it: `any session that changed something or a sub-agent check`.
 fn who_is_held(guard: &Guard) -> String {
@@ -155,6 +173,8 @@ fn who_is_held(guard: &Guard) -> String {
 
 /// What init would do.
 struct Plan {
+    client: &'static Client,
+    installation: &'static Installation,
     /// The new `ralph.yaml`; none where the repo has a config already.
     config: Option<NewConfig>,
     /// The config that will be in force.
@@ -183,6 +203,8 @@ struct Chosen {
 }
 
 struct Settings {
+    client: &'static Client,
+    installation: &'static Installation,
     path: &'static str,
     text: String,
     timeouts: Timeouts,
@@ -197,7 +219,9 @@ struct Settings {
 }
 
 impl Plan {
-    fn make(place: &Place, arguments: &Arguments, choices: &Choices) -> Result<Self, Failure> {
+    fn make(place: &Place, arguments: &Arguments) -> Result<Self, Failure> {
+        let (client, installation) = installed_client()?;
+        let choices = &Choices::of(place, arguments, client)?;
         let (config, effective) = match place.repo.config()? {
             Some(file) => {
                 let effective = read_config(place, file.layout, &file.text)?;
@@ -212,13 +236,16 @@ impl Plan {
             }
         };
         let wiring = match choices.by {
-            WiredBy::Settings => Wiring::Settings(Settings::make(place, arguments.shared, &effective)?),
+            WiredBy::Settings => {
+                let of = (client, installation);
+                Wiring::Settings(Settings::make(of, place, arguments.shared, &effective)?)
+            }
             WiredBy::Plugin => Wiring::Plugin,
             WiredBy::Nothing => Wiring::Nothing,
         };
-        let found = settings::settings_of(&place.repo.root).map(|(_, found)| found);
+        let found = (installation.look)(&place.repo.root).into_iter().map(|(_, found)| found);
         let other_loops = found.flat_map(|found| found.other_loops).collect();
-        Ok(Self { config, effective, wiring, other_loops })
+        Ok(Self { client, installation, config, effective, wiring, other_loops })
     }
 
     fn show(&self, place: &Place) {
@@ -255,7 +282,7 @@ impl Plan {
         }
         match &self.wiring {
             Wiring::Settings(settings) => settings.show(),
-            Wiring::Plugin => show_plugin(),
+            Wiring::Plugin => show_plugin(self.client, self.installation),
             Wiring::Nothing => {}
         }
         for plugin in &self.other_loops {
@@ -303,17 +330,13 @@ impl Plan {
     fn carry_out(&self, place: &Place) -> Result<(), Failure> {
         let mut installed = Installed::load(&place.repo_home)?;
         if let Some(config) = &self.config {
-            installed.write(
-                &place.repo_home,
-                &place.repo.root,
-                Layout::Native.data().config,
-                &config.text(),
-            )?;
+            let file = (Layout::Native.data().config, config.text());
+            installed.write(&place.repo_home, &place.repo.root, (file.0, &file.1), list::take_out)?;
             terminal::say(format_args!("{} ralph.yaml", paint(GOOD, "wrote")));
         }
         if let Wiring::Settings(settings) = &self.wiring {
             for (path, text) in settings.files() {
-                installed.write(&place.repo_home, &place.repo.root, path, text)?;
+                installed.write(&place.repo_home, &place.repo.root, (path, text), list::take_out)?;
                 terminal::say(format_args!("{} {path}", paint(GOOD, "wrote")));
             }
         }
@@ -365,32 +388,38 @@ fn refuse_another_guard(path: &str, guard: &Guard, choices: &Choices) -> Result<
     }
 }
 
-fn show_plugin() {
-    let [add, install, try_it] = settings::plugin_steps();
-    terminal::say(format_args!("\n{}", paint(STRONG, "ralph's plugin for Claude Code")));
-    terminal::say("  nothing is written into the settings; in a session of Claude Code type");
+fn show_plugin(client: &Client, installation: &Installation) {
+    let [add, install, try_it] = (installation.plugin.steps)();
+    let name = client.shown_name;
+    terminal::say(format_args!("\n{}", paint(STRONG, format!("ralph's plugin for {name}"))));
+    terminal::say(format_args!("  nothing is written into the settings; in a session of {name} type"));
     terminal::say(format_args!("    {add}\n    {install}"));
     terminal::say(format_args!("  or, with a clone of ralph's repo, start it as\n    {try_it}"));
 }
 
 impl Settings {
-    fn make(place: &Place, shared: bool, config: &Config) -> Result<Self, Failure> {
+    fn make(
+        (client, installation): (&'static Client, &'static Installation),
+        place: &Place,
+        shared: bool,
+        config: &Config,
+    ) -> Result<Self, Failure> {
         let root = &place.repo.root;
-        let path = if shared { settings::SHARED } else { settings::LOCAL };
+        let path = if shared { installation.shared } else { installation.local };
         let full = root.join(path);
         let before = crate::sys::files::read_if_there(&full)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         // A number that the person set in any of the files is theirs, and ours might win over it.
-        let raises_cap = settings::settings_of(root).all(|(_, found)| found.block_cap.is_none());
+        let raises_cap = (installation.look)(root).iter().all(|(_, found)| found.block_cap.is_none());
         let timeouts = Timeouts::for_gates(&config.gates);
         let program = std::env::current_exe()?.to_string_lossy().into_owned();
-        let command = settings::command(&program, timeouts.deadline, shared);
-        let ours = settings::Ours { command: &command, timeouts, raises_cap };
-        let text = settings::put_in(before.as_deref(), ours).map_err(|error| {
+        let command = hook_command::write(client.name, &program, timeouts.deadline, shared);
+        let ours = Ours { command: &command, timeouts, raises_cap };
+        let text = (installation.put_in)(before.as_deref(), ours).map_err(|error| {
             Failure::new(exit::USAGE, format!("{}: {error}; nothing was written", full.display()))
                 .hint("mend the file, or use --no-hooks")
         })?;
-        let anybody = settings::agents(root).iter().any(|name| config.guard.holds_agent(name));
+        let anybody = (installation.agents.names)(root).iter().any(|name| config.guard.holds_agent(name));
         let installed = Installed::load(&place.repo_home)?;
         let is_free = |path: &str| {
             fs::symlink_metadata(root.join(path)).is_err() || installed.is_as_we_wrote_it(root, path)
@@ -399,11 +428,15 @@ impl Settings {
             crate::sys::files::read_foreign(&root.join(path))
                 .is_ok_and(|now| now.as_deref() == Some(text.as_bytes()))
         };
-        let (commands, taken): (Vec<_>, Vec<_>) = settings::COMMANDS
-            .into_iter()
+        let (commands, taken): (Vec<_>, Vec<_>) = installation
+            .commands
+            .iter()
+            .copied()
             .filter(|command| !as_it_is(command))
             .partition(|(path, _)| is_free(path));
         Ok(Self {
+            client,
+            installation,
             path,
             text,
             too_slow: Timeouts::warning(&config.gates, timeouts.deadline),
@@ -417,13 +450,13 @@ impl Settings {
 
     /// Everything to write. The settings come last: nobody calls us before the rest is there.
     fn files(&self) -> Vec<(&str, &str)> {
-        let agent = self.check_agent.then_some((settings::CHECK_AGENT, settings::CHECK_AGENT_TEXT));
+        let agent = self.check_agent.then_some(self.installation.agents.check);
         agent.into_iter().chain(self.commands.iter().copied()).chain([(self.path, &*self.text)]).collect()
     }
 
     fn show(&self) {
         if self.check_agent {
-            terminal::say(format_args!("\n{} (new)", paint(STRONG, settings::CHECK_AGENT)));
+            terminal::say(format_args!("\n{} (new)", paint(STRONG, self.installation.agents.check.0)));
             terminal::say(
                 "  a sub-agent `check` that sees work through; when it stops it is held. There was none here.",
             );
@@ -438,22 +471,22 @@ impl Settings {
             terminal::say(paint(ODD, format!("{path} is somebody else's and stays as it is")));
         }
         terminal::say(format_args!("\n{}", paint(STRONG, self.path)));
+        let judged: Vec<&str> = self.installation.judged_events().collect();
         terminal::say(format_args!(
-            "  hook `ralph hook claude` on {} (time-out {} s), and shortly on {} other events:",
-            settings::judged_events().collect::<Vec<_>>().join(", "),
+            "  hook `ralph hook {}` on {} (time-out {} s), and shortly on {} other events:",
+            self.client.name,
+            judged.join(", "),
             self.timeouts.client,
-            settings::EVENTS.len() - settings::judged_events().count()
+            self.installation.events.len() - judged.len()
         ));
         terminal::say("  prompts, our commands, tools that write, sub-agents, the session's begin and end;");
         if let Some(warning) = &self.too_slow {
             terminal::say(paint(ODD, format!("  warning: {warning}")));
         }
-        if self.raises_cap {
+        if let Some(cap) = self.client.block_cap.filter(|_| self.raises_cap) {
             terminal::say(format_args!(
                 "  {}={}: the client's own cap on holds in a row, which is {};",
-                settings::BLOCK_CAP,
-                settings::RAISED_BLOCK_CAP,
-                settings::DEFAULT_BLOCK_CAP
+                self.installation.cap.name, self.installation.cap.raised, cap.default
             ));
         }
         terminal::say("  everything else in the file stays");
@@ -572,7 +605,7 @@ fn uninstall(place: &Place) -> Done {
     place.only_for_a_person("take ralph out of a repo")?;
     let mut installed = Installed::load(&place.repo_home)?;
     let sha256 = place.repo.config()?.map(|file| file.sha256());
-    let undone = installed.undo(&place.repo_home, &place.repo.root)?;
+    let undone = installed.undo(&place.repo_home, &place.repo.root, list::take_out)?;
     if undone.is_empty() {
         terminal::say("Nothing was installed here by `ralph init`.");
         return Ok(ExitCode::SUCCESS);

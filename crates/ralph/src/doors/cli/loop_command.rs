@@ -49,8 +49,7 @@ pub(super) struct Arguments {
     /// What is to be done
     #[arg(value_name = "TASK")]
     task: Vec<String>,
-    /// Who does it: claude, codex, gemini, copilot, opencode, amp, one of your own, or `command:` and a shell line
-    #[arg(long, value_name = "NAME", default_value = "claude")]
+    #[arg(long, value_name = "NAME", default_value = list::DEFAULT, help = agent_help())]
     agent: String,
     /// The same as --agent glm5
     #[arg(long, conflicts_with = "agent")]
@@ -64,7 +63,7 @@ pub(super) struct Arguments {
     /// End after this time: 90m, 8h
     #[arg(long, value_name = "TIME", value_parser = duration::parse_some)]
     max_time: Option<Duration>,
-    /// End when this many dollars are used up; Claude Code gets what is left as its own limit
+    /// End when this many dollars are used up; a client with a limit of its own gets what is left
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<Micros>,
     /// Ask the agent to say <promise>TEXT</promise>, alone on a line, when it is done; if it forgets, it is asked once more
@@ -121,6 +120,11 @@ const AFTER_HELP: &str = "Examples:
 Ctrl-C pauses it (exit code 130), twice ends it at once; `ralph resume` goes on, also after a kill.
 Exit codes: 0 verified, 1 a limit was reached, 2 usage, 3 needs a person, 4 stuck, 5 the gates were
 tampered with, 129/130/143 interrupted.";
+
+fn agent_help() -> String {
+    let names: Vec<String> = list::built_in().into_iter().map(|profile| profile.name).collect();
+    format!("Who does it: {}, one of your own, or `command:` and a shell line", names.join(", "))
+}
 
 fn iterations(text: &str) -> Result<Attempts, String> {
     match text.parse() {

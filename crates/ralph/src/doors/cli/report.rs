@@ -14,13 +14,21 @@ use crate::show::exit;
 use crate::show::terminal::{self, FAINT, paint};
 use crate::sys::{clock, files};
 
+fn after_help() -> String {
+    format!(
+        "Examples:\n  ralph report              the last loop of this repo\n  \
+         ralph report fix-the-3f   one loop, by the beginning of its id\n  \
+         ralph report start loop \"tidy up\"\n  ralph report complete success \"all tidy\" \"more tests\"\n\n\
+         A report is written by itself when a loop ends: {}/*.md for people, {}/*.json\n\
+         for scripts. `reports: home` or `reports: off` in your config puts them elsewhere.",
+        report::MARKDOWN_FOLDER,
+        report::JSON_FOLDER
+    )
+}
+
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(after_help = "Examples:\n  ralph report              the last loop of this repo\n  \
-ralph report fix-the-3f   one loop, by the beginning of its id\n  \
-ralph report start loop \"tidy up\"\n  ralph report complete success \"all tidy\" \"more tests\"\n\n\
-A report is written by itself when a loop ends: docs/actions/loop/*.md for people, .claude/metadata/actions/loop/*.json\n\
-for scripts. `reports: home` or `reports: off` in your config puts them elsewhere.")]
+#[command(after_help = after_help())]
 pub(super) struct Arguments {
     /// Which loop (its id or the beginning of it); without one, the loop last active
     r#loop: Option<String>,

@@ -10,13 +10,13 @@ use super::context::Place;
 use super::loop_command::{self, OutputArguments};
 use super::{Done, Failure};
 use crate::checks::tasks;
+use crate::clients::surroundings;
 use crate::loops::ancestry;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::guard::guard_id;
 use crate::show::{exit, language, terminal};
 use crate::store::ledger::Loop;
 use crate::store::sessions;
-use crate::sys::env;
 
 #[derive(clap::Args)]
 #[command(
@@ -38,7 +38,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "resume")?;
-    let by = env::agent_session().map(|session| Carrier { session, client: ancestry::named_client() });
+    let by =
+        surroundings::agent_session().map(|session| Carrier { session, client: ancestry::named_client() });
     let mut resumed = hold_again(&place, arguments)?;
     let found = place.session_loops(arguments.r#loop.as_deref())?;
     let several = found.len() > 1 && by.is_some();

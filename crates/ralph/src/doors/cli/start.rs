@@ -8,10 +8,10 @@ use ralph_core::model::id::SessionId;
 use super::context::Place;
 use super::{Done, Failure};
 use crate::checks::tasks;
+use crate::clients::surroundings;
 use crate::loops::ancestry;
 use crate::loops::session::start::{Begun, Refused, Start, accepted_gates};
 use crate::show::{exit, language, terminal};
-use crate::sys::env;
 
 #[derive(clap::Args)]
 #[command(override_usage = "ralph start TASK… [OPTIONS]", after_help = AFTER_HELP)]
@@ -31,8 +31,8 @@ const AFTER_HELP: &str = "Options of the loop:
   --replace                  instead of the loop that this session has
   --lang TAG                 what people read about it: en, zh-TW, zh-CN or es
 
-In a terminal the loop holds nobody until a session claims it: open Claude Code here and say
-`continue`. In the shell of a session it is that session's. `/ralph-loop` takes the same words.
+In a terminal the loop holds nobody until a session claims it: open your agent client here
+and say `continue`. In the shell of a session it is that session's. `/ralph-loop` takes the same words.
 
 Examples:
   ralph start fix the tests --completion-promise DONE --max-iterations 20
@@ -41,7 +41,7 @@ Examples:
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let request = start_request::parse(&arguments.words).map_err(misused)?;
-    begin(&Place::here_or_new()?, env::agent_session().as_ref(), &request)
+    begin(&Place::here_or_new()?, surroundings::agent_session().as_ref(), &request)
 }
 
 /// Starts a loop for that session, or for the first one that claims it, and tells of it.

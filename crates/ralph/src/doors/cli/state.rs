@@ -25,6 +25,7 @@ use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, start};
 use crate::checks::tasks;
+use crate::clients::surroundings;
 use crate::loops::ancestry;
 use crate::loops::judge::{Asked, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
@@ -32,7 +33,6 @@ use crate::loops::session::stop;
 use crate::show::terminal::live::Live;
 use crate::show::{exit, terminal};
 use crate::store::effective_gates::InForce;
-use crate::sys::env;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -150,7 +150,7 @@ fn session_named(text: &str) -> Result<SessionId, Failure> {
 
 fn init(session: &SessionId, task: &str, max_iterations: u32) -> Done {
     let place = Place::here_or_new()?;
-    if env::agent_session().as_ref() != Some(session) {
+    if surroundings::agent_session().as_ref() != Some(session) {
         place.only_for_a_person("start a loop in another session")?;
     }
     let most = max_iterations.to_string();

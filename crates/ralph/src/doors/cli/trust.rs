@@ -15,11 +15,12 @@ use serde_json::{Map, Value, json};
 
 use super::context::Place;
 use super::{Done, Failure};
+use crate::clients::surroundings;
 use crate::show::exit;
 use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 use crate::store::effective_gates::{self, Found};
 use crate::store::trust::{Acceptance, AcceptedBy, Trust};
-use crate::sys::{clock, env};
+use crate::sys::clock;
 
 #[derive(clap::Args)]
 #[command(
@@ -71,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         None => {
             offered.show(&place, false);
             return Err(Failure::new(exit::NEEDS_PERSON, "nobody is there to ask; nothing was accepted")
-                .hint(match env::agent_shell() {
+                .hint(match surroundings::agent_shell() {
                     Some(_) => "a person has to run `ralph trust` at a terminal".to_owned(),
                     None => format!("to accept exactly this content: ralph trust --hash {}", offered.sha256),
                 }));
@@ -115,8 +116,8 @@ pub(super) fn accept_as_it_is(place: &Place) -> Result<(), Failure> {
 /// Who is accepting, as far as it can be told.
 fn who(place: &Place) -> AcceptedBy {
     let above = || place.agent_above().map(|above| above.name().to_owned());
-    match env::agent_shell().map(str::to_owned).or_else(above) {
-        Some(client) => AcceptedBy::AgentsShell { client, session: env::agent_session() },
+    match surroundings::agent_shell().map(str::to_owned).or_else(above) {
+        Some(client) => AcceptedBy::AgentsShell { client, session: surroundings::agent_session() },
         None if terminal::somebody_is_there() => AcceptedBy::PersonAtATerminal,
         None => AcceptedBy::Script,
     }

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ralph_core::clients::hook::{HookCall, HookReply};
+use ralph_core::ledger::event::ProcessIdentity;
+use ralph_core::ledger::transition::Carrier;
 use ralph_core::model::id::SessionId;
 use ralph_core::say::feedback::Notice;
 
 use crate::checks::gates::Watch;
+use crate::clients::client::Client;
+use crate::loops::ancestry;
 use crate::loops::judge::{self, Asked};
 use crate::store::home::Home;
 use crate::store::notices;
-use crate::sys::{clock, env};
+use crate::sys::clock;
 use crate::work_tree::fingerprint::Tree;
 
 /// How the hook was called.
@@ -66,6 +70,7 @@ impl Watch for WriteAhead<'_> {
 
 /// One event of a session, and all that is needed to answer it. What it means is in the files beside this one.
 pub(crate) struct SessionEvent<'a> {
+    pub(crate) client: &'static Client,
     pub(crate) call: &'a HookCall,
     pub(crate) session: &'a SessionId,
     pub(crate) home: &'a Home,
@@ -76,7 +81,17 @@ pub(crate) struct SessionEvent<'a> {
 impl SessionEvent<'_> {
     /// The folder that the session works in.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
-        env::claude_project_dir().or_else(|| self.call.cwd.as_ref().map(PathBuf::from))
+        self.client.folder_of(self.call)
+    }
+
+    /// The process of the client that called us.
+    pub(crate) fn client_process(&self) -> Option<ProcessIdentity> {
+        ancestry::client_of_hook(self.client)
+    }
+
+    /// This session, with the process of its client.
+    pub(crate) fn carrier(&self) -> Carrier {
+        Carrier { session: self.session.clone(), client: self.client_process() }
     }
 
     /// The answer with what the session has yet to be told.
@@ -86,11 +101,12 @@ impl SessionEvent<'_> {
             (notice, own) => notice.or(own),
         };
         // What nobody hears now goes on waiting: an answer to the person does not reach the agent.
-        let to_agent = matches!(reply, HookReply::Silent | HookReply::Tell { .. });
+        let mut audience = (self.client.wire.audience)(self.call);
+        audience.agent &= matches!(reply, HookReply::Silent | HookReply::Tell { .. });
         if matches!(reply, HookReply::Deny { .. }) {
             return reply;
         }
-        match (reply, notices::deliver(self.home, self.session, self.call, to_agent)) {
+        match (reply, notices::deliver(self.home, self.session, audience, self.call.agent.is_some())) {
             (HookReply::Silent, waiting) => waiting,
             (HookReply::Answer { person }, HookReply::Tell { person: Some(waiting), .. }) => {
                 HookReply::Answer { person: format!("{waiting}\n{person}") }

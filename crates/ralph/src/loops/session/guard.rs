@@ -17,7 +17,7 @@ use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
 use ralph_core::say::telling;
 
-use crate::loops::ancestry;
+use crate::clients::client::ToolKind;
 use crate::loops::judge::{self, Case, Outcome};
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::stop::{judged_before, tell};
@@ -32,30 +32,6 @@ use crate::store::trust::{Beginning, Trust};
 use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
-
-/// Tools that only look. Whatever is not among them may have written something.
-const READS_ONLY: [&str; 20] = [
-    "Read",
-    "Glob",
-    "Grep",
-    "LS",
-    "LSP",
-    "WebFetch",
-    "WebSearch",
-    "TodoWrite",
-    "Agent",
-    "Task",
-    "TaskOutput",
-    "AskUserQuestion",
-    "EnterPlanMode",
-    "ExitPlanMode",
-    "Skill",
-    "ToolSearch",
-    "TaskCreate",
-    "TaskUpdate",
-    "TaskList",
-    "TaskGet",
-];
 
 /// How many loops of a repo are asked what they know of a tree, the ones last active first.
 const MOST_LOOKED_AT: usize = 20;
@@ -182,7 +158,7 @@ impl SessionEvent<'_> {
             notified: Vec::new(),
             tree: tree.hash().to_owned(),
             wrote: false,
-            client: ancestry::client_of_hook(),
+            client: self.client_process(),
         };
         Ok(sessions::watch(self.home, &watched)?)
     }
@@ -218,7 +194,7 @@ impl SessionEvent<'_> {
     /// A tool ran that may have written.
     pub(crate) fn note_writing(&self, tool: &str) -> Result<(), NotChecked> {
         // Who plans does not write; what was written before that counts.
-        if READS_ONLY.contains(&tool) || self.call.is_planning {
+        if self.client.tools.kind(tool) != ToolKind::Writes || self.call.is_planning {
             return Ok(());
         }
         match self.watched_in_this_turn()? {

@@ -5,11 +5,10 @@ use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Happening;
 
-use crate::loops::ancestry;
+use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::stop::tasks_of;
 use crate::loops::session::user::on_lines_of_its_own;
-use crate::loops::session::{self, SessionLoop};
 use crate::show::language;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
@@ -20,7 +19,7 @@ use crate::work_tree::git::head::Head;
 impl SessionEvent<'_> {
     pub(crate) fn session_starts(&self, source: &str) -> Result<HookReply, NotChecked> {
         if let Some(mut found) = SessionLoop::of(self.home, self.session)? {
-            found.happen(self.home, &Happening::CarriedOn(session::carrier(self.session)))?;
+            found.happen(self.home, &Happening::CarriedOn(self.carrier()))?;
             return self.is_back(&found);
         }
         // A folder without a home of ours has no loops: most sessions end here.
@@ -31,9 +30,9 @@ impl SessionEvent<'_> {
         }
         let orphans = SessionLoop::orphaned_in(self.home, &repo)?;
         if source == "clear"
-            && let Some(mut moved) = orphans.iter().find(|found| was_cleared_here(found)).cloned()
+            && let Some(mut moved) = orphans.iter().find(|found| self.was_cleared_here(found)).cloned()
         {
-            moved.happen(self.home, &Happening::CarriedOn(session::carrier(self.session)))?;
+            moved.happen(self.home, &Happening::CarriedOn(self.carrier()))?;
             return Ok(HookReply::Tell { person: Some(self.paused_banner(&moved)), agent: None });
         }
         let tell = |found: &SessionLoop| language::telling(&found.state, tasks_of(found).as_ref()).is_here();
@@ -63,7 +62,7 @@ impl SessionEvent<'_> {
         sessions::forget_end(self.home, self.session)?;
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let why = match reason {
-            "clear" => PauseCause::Cleared { client: ancestry::client_of_hook() },
+            "clear" => PauseCause::Cleared { client: self.client_process() },
             other => PauseCause::SessionEnded { reason: other.to_owned() },
         };
         found.happen(self.home, &Happening::Pause(why))?;
@@ -91,10 +90,10 @@ impl SessionEvent<'_> {
             None => Repo::new(&folder).ok(),
         })
     }
-}
 
-/// Whether the session that this client has just cleared carried it.
-fn was_cleared_here(found: &SessionLoop) -> bool {
-    let client = ancestry::client_of_hook();
-    client.is_some() && found.state.gone == Some(PauseCause::Cleared { client })
+    /// Whether the session that this client has just cleared carried it.
+    fn was_cleared_here(&self, found: &SessionLoop) -> bool {
+        let client = self.client_process();
+        client.is_some() && found.state.gone == Some(PauseCause::Cleared { client })
+    }
 }

@@ -3,7 +3,6 @@
 
 use crate::store::ledger::Loop;
 use std::io;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -20,7 +19,7 @@ use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::say::feedback;
 
-use crate::clients::claude::team_tasks;
+use crate::clients::client::Client;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::loops::session::event::{HookOptions, NotChecked, Often, WriteAhead, tell_later};
 use crate::store::effective_gates::{self, Found, InForce};
@@ -29,10 +28,11 @@ use crate::store::repo::{Repo, Task};
 use crate::store::settings::Settings;
 use crate::store::trust::{Acceptances, Beginning, Trust};
 use crate::store::{notices, sessions};
-use crate::sys::{clock, env};
+use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
 
 pub(crate) fn stops(
+    client: &'static Client,
     call: &HookCall,
     options: &HookOptions,
     deadline: Instant,
@@ -44,11 +44,12 @@ pub(crate) fn stops(
         return Ok(HookReply::Silent);
     }
     let trust = trust.parse()?;
-    let Some(start) = env::claude_project_dir().or_else(|| call.cwd.as_ref().map(PathBuf::from)) else {
-        return Err(NotChecked("the hook input names no folder and CLAUDE_PROJECT_DIR is not set".into()));
+    let Some(start) = client.folder_of(call) else {
+        let variable = client.variables.project_dir.map(|name| format!(" and {name} is not set"));
+        return Err(NotChecked(format!("the hook input names no folder{}", variable.unwrap_or_default())));
     };
     let Some(repo) = trust.repo_of(&start)? else { return Ok(HookReply::Silent) };
-    let stop = MemberStop { call, who, home: &home, repo: &repo, trust: &trust };
+    let stop = MemberStop { client, call, who, home: &home, repo: &repo, trust: &trust };
     if stop.is_surely_nobodys() {
         return Ok(HookReply::Silent);
     }
@@ -107,11 +108,11 @@ impl<'a> Who<'a> {
     }
 
     /// What it takes to be done.
-    fn preset(&self, session: &SessionId) -> &'static Preset {
+    fn preset(&self, client: &Client, session: &SessionId) -> &'static Preset {
         match self {
             Self::SubAgent { .. } => &preset::CHECK,
             Self::Teammate { .. } => &preset::TEAMMATE,
-            Self::Task { id, team, .. } if team_tasks::is_last(session, *team, id) => &preset::LAST_TEAM_TASK,
+            Self::Task { id, team, .. } if client.is_last_task(session, *team, id) => &preset::LAST_TEAM_TASK,
             Self::Task { .. } => &preset::TEAM_TASK,
         }
     }
@@ -126,6 +127,7 @@ impl<'a> Who<'a> {
 }
 
 struct MemberStop<'a> {
+    client: &'static Client,
     call: &'a HookCall,
     who: Who<'a>,
     home: &'a Home,
@@ -290,7 +292,7 @@ impl MemberStop<'_> {
             None => Vec::new(),
         };
         let (place, subject) = ((self.repo, home), self.who.subject(self.call));
-        let (id, preset) = (self.loop_id(session), self.who.preset(session));
+        let (id, preset) = (self.loop_id(session), self.who.preset(self.client, session));
         Ok(Case {
             session: Some(session.clone()),
             session_began: sessions::beginning(self.home, session)?.map(|began| began.at),

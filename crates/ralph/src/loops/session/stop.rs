@@ -5,7 +5,6 @@ use std::path::Path;
 
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::claims::promise::{self, Promise};
-use ralph_core::clients::claude::transcript;
 use ralph_core::clients::hook::BackgroundWork;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::decide::Decision;
@@ -24,7 +23,6 @@ use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
 
 use crate::checks::{openspec, tasks};
-use crate::clients::claude::settings::DEFAULT_BLOCK_CAP;
 use crate::loops::judge::{Case, EngineError, Outcome};
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent, WriteAhead};
@@ -85,7 +83,7 @@ impl SessionEvent<'_> {
     /// The client keeps the person's command for the end of the turn, so the turn may end. Anybody can write that into a
     /// transcript: it is told, and excuses no more stops than other work that is waited for.
     fn queued_cancel(&self) -> Option<BackgroundWork> {
-        let typed = transcript::queued_cancel(&self.transcript())?;
+        let typed = (self.client.transcript.queued_cancel)(&self.transcript())?;
         Some(BackgroundWork { id: format!("queued {typed}"), what: "/cancel-ralph".into() })
     }
 
@@ -145,9 +143,9 @@ impl SessionEvent<'_> {
     /// What bounds the holds of a session, whoever holds it.
     pub(crate) fn session_stop(&self, background: &[BackgroundWork]) -> SessionStop {
         SessionStop {
-            tool_call: transcript::last_tool_call(&self.transcript()),
+            tool_call: (self.client.transcript.last_tool_call)(&self.transcript()),
             background: background.to_vec(),
-            block_cap: Some(env::block_cap().unwrap_or(DEFAULT_BLOCK_CAP)).filter(|cap| *cap > 0),
+            block_cap: self.client.block_cap_here(),
             ..SessionStop::default()
         }
     }

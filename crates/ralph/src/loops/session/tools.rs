@@ -2,25 +2,25 @@
 
 use ralph_core::clients::hook::HookReply;
 
+use crate::clients::client::ToolKind;
 use crate::clients::language_servers;
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 
-/// The tool that calls another agent, by its name now and before.
-fn calls_an_agent(tool: &str) -> bool {
-    matches!(tool, "Agent" | "Task")
-}
-
 impl SessionEvent<'_> {
     pub(crate) fn tool_is_wanted(&self, tool: &str, file: Option<&str>) -> Result<HookReply, NotChecked> {
-        if tool == "LSP" {
-            let missing = file.and_then(language_servers::missing_for);
-            return Ok(missing.map_or(HookReply::Silent, |reason| HookReply::Deny { reason }));
+        match self.client.tools.kind(tool) {
+            ToolKind::AsksLanguageServer => {
+                let missing = file.and_then(language_servers::missing_for);
+                Ok(missing.map_or(HookReply::Silent, |reason| HookReply::Deny { reason }))
+            }
+            ToolKind::CallsAgent => self.agent_is_wanted(),
+            ToolKind::ReadsOnly | ToolKind::Writes => Ok(HookReply::Silent),
         }
-        // An agent of an agent is called inside one that was counted already.
-        if !calls_an_agent(tool) {
-            return Ok(HookReply::Silent);
-        }
+    }
+
+    /// An agent of an agent is called inside one that was counted already.
+    fn agent_is_wanted(&self) -> Result<HookReply, NotChecked> {
         let Some(found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let state = &found.state;
         let most = state.limits.as_ref().and_then(|limits| limits.agent_calls.value);
@@ -43,7 +43,7 @@ impl SessionEvent<'_> {
     /// A tool that failed may have written before it did. An agent that could not be called is an error of the loop.
     pub(crate) fn tool_failed(&self, tool: &str, error: &str) -> Result<HookReply, NotChecked> {
         self.note_writing(tool)?;
-        if !calls_an_agent(tool) {
+        if self.client.tools.kind(tool) != ToolKind::CallsAgent {
             return Ok(HookReply::Silent);
         }
         let error: String =

@@ -7,7 +7,6 @@ use ralph_core::ledger::event::{CancelCause, PauseCause};
 use ralph_core::ledger::transition::Happening;
 use ralph_core::say::feedback::session::briefing;
 
-use crate::loops::ancestry;
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::start::{self, Begun, Refused, Start};
@@ -191,7 +190,7 @@ impl SessionEvent<'_> {
             settings: &settings,
             in_force: in_force.as_ref(),
             session: Some(self.session),
-            client: ancestry::client_of_hook(),
+            client: self.client_process(),
         })
     }
 }

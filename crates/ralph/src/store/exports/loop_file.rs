@@ -1,4 +1,4 @@
-//! `.claude/ralph-loop.local.md`: a session loop as people know it from the official plugin. Reading it shows progress,
+//! The loop file: a session loop as people know it from the official plugin. Reading it shows progress,
 //! deleting it cancels; where it disagrees with the ledger, the ledger wins. What we last wrote is remembered outside.
 
 use std::fs;
@@ -12,11 +12,12 @@ use ralph_core::model::id::{Digest, LoopId};
 use ralph_core::say::telling;
 use serde::{Deserialize, Serialize};
 
+use crate::store::exports::prescribed_paths;
 use crate::store::home::RepoHome;
 use crate::sys::files;
 use crate::work_tree::fingerprint::OwnFile;
 
-pub(crate) const PATH: &str = ".claude/ralph-loop.local.md";
+pub(crate) const PATH: &str = prescribed_paths::LOOP_FILE;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {

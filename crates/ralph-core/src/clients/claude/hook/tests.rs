@@ -1,7 +1,5 @@
 //! The dialect against recorded inputs of the real client, and the exact bytes of the answers.
 
-use serde_json::{Value, json};
-
 use super::*;
 use proptest::prelude::*;
 
@@ -160,4 +158,25 @@ fn the_person_is_told_by_the_main_session_only() {
     // `--agent` names the main thread.
     assert!(can_tell_person(&call("Stop", r#","agent_type":"check""#)));
     assert!(!can_tell_person(&call("SubagentStop", r#","agent_id":"a1","agent_type":"check""#)));
+}
+
+#[test]
+fn an_answer_is_read_as_it_was_meant() {
+    let stop = || HookEvent::Stop { background: Vec::new() };
+    let prompt = || HookEvent::UserPromptSubmit { prompt: "p".into() };
+    let command = || HookEvent::UserPromptExpansion { command: "c".into(), arguments: String::new() };
+    let tool = HookEvent::PreToolUse { tool: "LSP".into(), file: None };
+    for (reply, event) in [
+        (HookReply::Silent, stop()),
+        (HookReply::Tell { person: Some("p".into()), agent: None }, stop()),
+        (HookReply::Tell { person: Some("p".into()), agent: Some("a".into()) }, prompt()),
+        (HookReply::Block { reason: "r".into(), detail: "d".into(), person: Some("p".into()) }, stop()),
+        (HookReply::Block { reason: "r".into(), detail: "d".into(), person: None }, HookEvent::SubagentStop),
+        (HookReply::Answer { person: "p".into() }, command()),
+        (HookReply::Answer { person: "p".into() }, prompt()),
+        (HookReply::Deny { reason: "r".into() }, tool),
+    ] {
+        assert_eq!(read_answer(&render(&reply, &event).stdout), reply, "{event:?}");
+    }
+    assert_eq!(read_answer(b"no JSON"), HookReply::Silent);
 }
