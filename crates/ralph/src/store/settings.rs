@@ -21,7 +21,7 @@ use ralph_core::model::budget::Budget;
 
 use crate::sys::{env, files};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct UserConfig {
     pub(crate) gate_timeout: Option<Duration>,
     pub(crate) budget: Budget,
@@ -48,7 +48,7 @@ impl UserConfig {
 }
 
 /// Numbers from outside the repo.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) gate_timeout: Sourced<std::time::Duration>,
     pub(crate) user: UserConfig,

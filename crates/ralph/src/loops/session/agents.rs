@@ -1,5 +1,6 @@
 //! Agents that the session's agent calls: they are counted, and what they report says whose turn it is.
 
+use crate::store::workspace::Workspace;
 use ralph_core::claims::agent_report;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::config::{Guard, bare_agent_name};
@@ -11,7 +12,6 @@ use ralph_core::say::role_briefing;
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::store::effective_gates::Found;
-use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
 
 /// What the names of our own agents begin with.
@@ -38,9 +38,8 @@ impl SessionEvent<'_> {
         let trust = trust.parse()?;
         let Some(folder) = self.folder() else { return Ok(None) };
         let Some(repo) = trust.repo_of(&folder)? else { return Ok(None) };
-        let settings = Settings::load_or_trouble(self.options.gate_timeout.as_deref());
-        let for_whom = (Some(self.session), Beginning::Unknown);
-        let found = Found::look_for(self.home, &trust, &repo, for_whom, &settings.defaults())?;
+        let workspace = self.with_options(Workspace::new(self.home, repo).with_trust(trust));
+        let found = workspace.gates_for(Some(self.session), Beginning::Unknown)?;
         let Found::InForce(in_force) = found else { return Ok(None) };
         let guard = &in_force.config.guard;
         let is_judged = is_role || guard.holds_agent(name) || guard.holds_teammates();
@@ -79,7 +78,7 @@ impl SessionEvent<'_> {
     fn note(&self, happening: &Happening) -> Result<HookReply, NotChecked> {
         let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
         let was_running = found.state.is_running();
-        found.happen(self.home, happening)?;
+        found.happen(happening)?;
         if was_running && !found.state.is_running() {
             let notice = self.paused_banner(&found);
             crate::store::notices::leave(
