@@ -202,12 +202,13 @@ fn answer(
 fn is_second_voice(client: &Client, call: &HookCall) -> bool {
     let Some(installation) = client.installation.filter(|_| client.calls_plugin()) else { return false };
     let Some(event) = (client.wire.event_name)(&call.event) else { return false };
-    client.folder_of(call).is_some_and(|folder| (installation.answers)(&folder, event)) && spoke_first(call)
+    client.folder_of(call).is_some_and(|folder| (installation.answers)(&folder, event))
+        && settle_first_voice(call)
 }
 
 /// Whether the settings had the word when the session began. A client takes up its hooks then: an entry that an agent
 /// puts there later may never be run, and would silence the only voice there is.
-fn spoke_first(call: &HookCall) -> bool {
+fn settle_first_voice(call: &HookCall) -> bool {
     let (Some(session), Ok(home)) = (&call.session, Home::find()) else { return true };
     match &call.event {
         HookEvent::SessionStart { source } if source != "compact" => {

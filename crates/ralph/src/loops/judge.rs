@@ -207,7 +207,7 @@ impl Case<'_> {
     }
 
     fn facts(&self, asked: &Asked<'_>) -> Result<Facts, EngineError> {
-        let export = self.look_at_export()?;
+        let export = self.settle_export()?;
         Ok(Facts {
             arrived: asked.arrived,
             now: asked.arrived,
@@ -244,12 +244,13 @@ impl Case<'_> {
         Ok(rewritten_files::before(&self.workspace.repo_home, self.session_began.unwrap_or(asked.arrived)))
     }
 
-    fn look_at_export(&self) -> Result<ExportSeen, EngineError> {
+    fn settle_export(&self) -> Result<ExportSeen, EngineError> {
         if !self.shows_state() {
             return Ok(ExportSeen::default());
         }
         let _lock = self.lock()?;
-        Ok(self.export().look()?)
+        let export = self.export();
+        Ok(export.settle(export.look())?)
     }
 
     /// Whether the state file in the repo is this loop's: a plain look at the gates leaves it alone.

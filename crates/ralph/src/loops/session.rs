@@ -46,9 +46,9 @@ pub(crate) struct SessionLoop {
 }
 
 impl SessionLoop {
-    /// The loop that a session carries.
-    pub(crate) fn of(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
-        Self::of_stopping(home, session)?.map_or(Ok(None), Self::unless_deleted)
+    /// The loop that a session carries; one whose file was deleted is cancelled.
+    pub(crate) fn settle_of(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+        Self::of_stopping(home, session)?.map_or(Ok(None), Self::cancel_if_deleted)
     }
 
     /// The same for a stop: its message says what a deleted file means. A file that points to a loop of somebody else, or
@@ -59,7 +59,7 @@ impl SessionLoop {
 
     /// The same for whoever holds no lock, with a loop that is over: it ended outside of this session's stops, or who ended
     /// it was killed before everything beside the ledger said so. Now it does.
-    pub(crate) fn of_stopping_settled(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+    pub(crate) fn settle_stopping(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
         let mut found = Self::bound_to(home, session)?;
         if let Some(over) = found.as_mut().filter(|found| !found.is_open()) {
             files::sweep_temporary(&over.dir());
@@ -105,9 +105,9 @@ impl SessionLoop {
         Ok(found.filter(|found| found.is_carried_by(session) || !found.is_open()))
     }
 
-    /// The session loop of that id in a repo.
-    pub(crate) fn at(workspace: &Workspace, id: LoopId) -> io::Result<Option<Self>> {
-        Self::read(workspace, id)?.map_or(Ok(None), Self::unless_deleted)
+    /// The session loop of that id in a repo; one whose file was deleted is cancelled.
+    pub(crate) fn settle_at(workspace: &Workspace, id: LoopId) -> io::Result<Option<Self>> {
+        Self::read(workspace, id)?.map_or(Ok(None), Self::cancel_if_deleted)
     }
 
     fn read(workspace: &Workspace, id: LoopId) -> io::Result<Option<Self>> {
@@ -116,19 +116,19 @@ impl SessionLoop {
         Ok(of_session.then(|| Self { workspace: workspace.clone(), id, state, report: None }))
     }
 
-    /// Every session loop of a repo that is not over, the one last active first.
-    pub(crate) fn open_in(workspace: &Workspace) -> io::Result<Vec<Self>> {
+    /// Every session loop of a repo that is not over, the one last active first; those whose file was deleted are cancelled.
+    pub(crate) fn settle_open_in(workspace: &Workspace) -> io::Result<Vec<Self>> {
         let mut open = Vec::new();
         for id in workspace.repo_home.loops() {
-            let found = Self::at(workspace, id)?;
+            let found = Self::settle_at(workspace, id)?;
             open.extend(found.filter(Self::is_open));
         }
         Ok(open)
     }
 
     /// The loops of a repo whose session is gone: another may claim them.
-    pub(crate) fn orphaned_in(workspace: &Workspace) -> io::Result<Vec<Self>> {
-        Ok(Self::open_in(workspace)?.into_iter().filter(Self::is_orphaned).collect())
+    pub(crate) fn settle_orphaned_in(workspace: &Workspace) -> io::Result<Vec<Self>> {
+        Ok(Self::settle_open_in(workspace)?.into_iter().filter(Self::is_orphaned).collect())
     }
 
     /// Whether the session that carried it is gone, or there never was one.
@@ -173,7 +173,7 @@ impl SessionLoop {
     }
 
     /// Whoever deletes the file of a loop has cancelled it: nothing goes on with it, and its session hears of it.
-    fn unless_deleted(mut self) -> io::Result<Option<Self>> {
+    fn cancel_if_deleted(mut self) -> io::Result<Option<Self>> {
         let file = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root);
         if !self.is_open() || file.look(&self.id) != Seen::Deleted {
             return Ok(Some(self));

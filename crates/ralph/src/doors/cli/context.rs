@@ -88,16 +88,16 @@ impl Place {
             if DrivenLoop::at(&self.workspace.repo_home, id.clone())?.is_some() {
                 return Ok(Vec::new());
             }
-            let found = SessionLoop::at(&self.workspace, id.clone())?;
+            let found = SessionLoop::settle_at(&self.workspace, id.clone())?;
             let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
             return Ok(vec![found.ok_or_else(none)?]);
         }
         if let Some(session) = surroundings::agent_session()
-            && let Some(found) = SessionLoop::of(&self.workspace.home, &session)?
+            && let Some(found) = SessionLoop::settle_of(&self.workspace.home, &session)?
         {
             return Ok(vec![found]);
         }
-        Ok(SessionLoop::open_in(&self.workspace)?)
+        Ok(SessionLoop::settle_open_in(&self.workspace)?)
     }
 
     /// The loops of the driver that a command is about: the named one, else every one that is not over.

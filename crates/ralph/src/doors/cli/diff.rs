@@ -1,6 +1,5 @@
 //! `ralph diff`: what an iteration of a driven loop changed, from the checkpoints it left.
 
-use crate::store::ledger::Loop;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 
@@ -72,9 +71,8 @@ fn wanted<'w>(which: Option<&'w str>, named: Option<&'w str>) -> Result<(Wanted,
 }
 
 fn driven_loop(place: &Place, word: Option<&str>) -> Result<LoopId, Failure> {
-    let is_driven = |id: &LoopId| {
-        Ok::<_, Failure>(Loop::new(&place.workspace.repo_home, id).state()?.drive.wishes.is_some())
-    };
+    let is_driven =
+        |id: &LoopId| Ok::<_, Failure>(place.workspace.loop_of(id).state()?.drive.wishes.is_some());
     if word.is_some() {
         let id = place.named_loop(word)?;
         return match is_driven(&id)? {
@@ -145,7 +143,7 @@ fn span(kept: &BTreeMap<u32, String>, wanted: Wanted) -> Result<Span<'_>, Lack> 
 
 impl Lack {
     fn of(&self, place: &Place, id: &LoopId, kept: &BTreeMap<u32, String>) -> Failure {
-        let state = Loop::new(&place.workspace.repo_home, id).state().unwrap_or_default();
+        let state = place.workspace.loop_of(id).state().unwrap_or_default();
         let is_off = state.drive.wishes.is_some_and(|wishes| !wishes.checkpoints);
         let failure = |what: String| Failure::new(exit::USAGE, what);
         match self {

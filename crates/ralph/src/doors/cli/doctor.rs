@@ -1,7 +1,6 @@
 //! `ralph doctor`: proves the wiring instead of believing it. A recorded event goes through the command line found in the
 //! settings, by the shell the client uses, with the client's variables; each problem comes with its fix.
 
-use crate::store::ledger::Loop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -428,8 +427,10 @@ impl Examination {
     fn loops(&mut self, place: &Place, loops: &[SessionLoop]) -> Result<(), Failure> {
         const START: &str = "`/ralph-loop TASK --completion-promise TEXT` starts one";
         let session = surroundings::agent_session();
-        let of_session =
-            session.as_ref().map(|session| SessionLoop::of(&place.workspace.home, session)).transpose()?;
+        let of_session = session
+            .as_ref()
+            .map(|session| SessionLoop::settle_of(&place.workspace.home, session))
+            .transpose()?;
         let open: Vec<&SessionLoop> = loops.iter().filter(|found| is_open(found)).collect();
         let driven = DrivenLoop::open_in(&place.workspace.repo_home)?;
         for found in &driven {
@@ -463,7 +464,7 @@ impl Examination {
     fn last_judged(&mut self, place: &Place) {
         let loops = place.workspace.repo_home.loops();
         let states = loops.iter().filter(|id| **id != crate::store::ledger::plain_loop()).filter_map(|id| {
-            let state = Loop::new(&place.workspace.repo_home, id).state().ok()?;
+            let state = place.workspace.loop_of(id).state().ok()?;
             Some((id, state.last.clone()?, state.status))
         });
         match states.max_by_key(|(_, last, _)| last.at) {
@@ -541,7 +542,7 @@ impl Wiring {
 fn recent_loops(place: &Place) -> Result<Vec<SessionLoop>, Failure> {
     let mut loops = Vec::new();
     for id in place.workspace.repo_home.loops() {
-        loops.extend(SessionLoop::at(&place.workspace, id)?);
+        loops.extend(SessionLoop::settle_at(&place.workspace, id)?);
         if loops.len() == RECENT {
             break;
         }

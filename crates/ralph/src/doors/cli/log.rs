@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let id = place.named_loop(arguments.r#loop.as_deref())?;
-    let ledger = Loop::new(&place.workspace.repo_home, &id);
+    let ledger = place.workspace.loop_of(&id);
     if !arguments.json {
         terminal::say(paint(STRONG, &id));
     }

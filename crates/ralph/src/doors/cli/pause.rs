@@ -9,7 +9,6 @@ use super::Done;
 use super::context::Place;
 use crate::loops::session::guard::guard_id;
 use crate::show::{language, terminal};
-use crate::store::ledger::Loop;
 use crate::store::sessions;
 
 #[derive(clap::Args)]
@@ -55,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Failure> {
     let mut freed = 0;
     for watched in sessions::all_watched(&place.workspace.home, &place.workspace.repo.root) {
-        let guard = Loop::new(&place.workspace.repo_home, &guard_id(&watched.session));
+        let guard = place.workspace.loop_of(&guard_id(&watched.session));
         if guard.append_what_follows(|state| happen(state, happening))?.1 {
             freed += 1;
             terminal::say(language::of_person().words().guard_freed);

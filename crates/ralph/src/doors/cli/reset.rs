@@ -12,7 +12,7 @@ use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::{exit, terminal};
 use crate::store::exports::state_file::Export;
-use crate::store::ledger::{self, Loop};
+use crate::store::ledger::{self};
 use crate::sys::clock;
 
 #[derive(clap::Args)]
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     // It takes `.gitignore` as it is now, and wakes what a person paused.
     place.only_for_a_person("reset a loop")?;
     // A loop whose file was deleted is cancelled; its count does not start again.
-    SessionLoop::open_in(&place.workspace)?;
+    SessionLoop::settle_open_in(&place.workspace)?;
     let loops = match &arguments.r#loop {
         Some(word) => {
             let id = place.named_loop(Some(word))?;
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     for id in loops {
         let now = clock::now();
         let reset = |error: ledger::LedgerError| Failure::new(exit::NOT_VERIFIED, error.to_string());
-        let handle = Loop::new(&place.workspace.repo_home, &id);
+        let handle = place.workspace.loop_of(&id);
         let mut ledger = handle.open_with(&lock, now).map_err(reset)?;
         ledger.append(now, &[Event::Reset { why: ResetCause::Command }]).map_err(reset)?;
         // A person has looked: what `.gitignore` says now holds for what comes.
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         terminal::say(format_args!("{id}: the count starts again."));
     }
     drop(lock);
-    for mut found in SessionLoop::open_in(&place.workspace)? {
+    for mut found in SessionLoop::settle_open_in(&place.workspace)? {
         found.settle()?;
     }
     Ok(ExitCode::SUCCESS)
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
     let mut open = Vec::new();
     for id in place.workspace.repo_home.loops() {
-        let state = Loop::new(&place.workspace.repo_home, &id).state()?;
+        let state = place.workspace.loop_of(&id).state()?;
         let is_open = state.is_open();
         if is_open && state.subject != Some(Subject::Driver) {
             open.push(id);

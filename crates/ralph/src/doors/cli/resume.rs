@@ -15,7 +15,6 @@ use crate::loops::ancestry;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::guard::guard_id;
 use crate::show::{exit, language, terminal};
-use crate::store::ledger::Loop;
 use crate::store::sessions;
 
 #[derive(clap::Args)]
@@ -127,7 +126,7 @@ fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
         return Ok(held);
     }
     for watched in sessions::all_watched(&place.workspace.home, &place.workspace.repo.root) {
-        let guard = Loop::new(&place.workspace.repo_home, &guard_id(&watched.session));
+        let guard = place.workspace.loop_of(&guard_id(&watched.session));
         let resume = Happening::Resume { by: None };
         if guard.append_what_follows(|state| happen(state, &resume))?.1 {
             held += 1;

@@ -267,8 +267,14 @@ fn is_verified(outcome: &Outcome) -> bool {
 fn show(session: &SessionId, outcome: &Outcome) -> Done {
     let (reason, facts): (&Reason, &Facts) = match &outcome.decision {
         Decision::LetGo { reason, .. } | Decision::Hold { reason, .. } => (reason, &outcome.facts),
+        Decision::Wait { what, .. } => {
+            return Err(Failure::new(
+                exit::NOT_VERIFIED,
+                format!("nothing was judged: {what} is waited for"),
+            ));
+        }
         // Somebody was faster.
-        Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => {
+        Decision::Gather | Decision::Ignore(_) => {
             return Err(Failure::new(exit::NEEDS_PERSON, "the loop was paused or ended meanwhile"));
         }
     };
@@ -368,12 +374,13 @@ fn newest(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure> {
 
 /// Every loop of that session: the one that it carries, wherever that is, then those of this repo, the newest first.
 fn loops_of(place: &Place, session: &SessionId) -> Result<Vec<SessionLoop>, Failure> {
-    let mut all: Vec<SessionLoop> = SessionLoop::of(&place.workspace.home, session)?.into_iter().collect();
+    let mut all: Vec<SessionLoop> =
+        SessionLoop::settle_of(&place.workspace.home, session)?.into_iter().collect();
     for id in place.workspace.repo_home.loops() {
         if all.iter().any(|known| known.id == id) {
             continue;
         }
-        let found = SessionLoop::at(&place.workspace, id)?;
+        let found = SessionLoop::settle_at(&place.workspace, id)?;
         all.extend(found.filter(|found| found.state.session.as_ref() == Some(session)));
     }
     Ok(all)

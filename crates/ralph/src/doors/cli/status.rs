@@ -1,6 +1,5 @@
 //! `ralph status`: what is, at a glance.
 
-use crate::store::ledger::Loop;
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::Subject;
@@ -44,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     };
     let mut loops = Vec::with_capacity(ids.len());
     for id in ids {
-        let reading = Loop::new(&place.workspace.repo_home, &id).lines()?;
+        let reading = place.workspace.loop_of(&id).lines()?;
         // A guarded session that nobody judged so far has no loop yet.
         if reading.state.subject.is_some() || arguments.r#loop.is_some() {
             loops.push((id, reading));
@@ -252,6 +251,9 @@ fn state_for_scripts(state: &State) -> Value {
     let mut value = json!(state);
     if let Value::Object(fields) = &mut value {
         fields.insert("errors".into(), json!(state.errors()));
+        if state.paused().is_some() {
+            fields.insert("status".into(), json!({"status": "paused"}));
+        }
         fields.insert("paused".into(), json!(state.paused()));
         fields.insert("paused_at".into(), json!(state.paused_since()));
     }

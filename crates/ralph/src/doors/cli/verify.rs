@@ -208,8 +208,11 @@ impl<'a> Verified<'a> {
         let (verdict, reason) = match decision {
             Decision::LetGo { verdict, reason, .. } => (*verdict, Cow::Borrowed(reason)),
             Decision::Hold { reason, .. } => (Verdict::Held, Cow::Borrowed(reason)),
+            Decision::Wait { what, .. } => {
+                (Verdict::Waiting, Cow::Owned(Reason::NotYet { what: what.clone() }))
+            }
             // The core judges every plain look. Should it not, that is no reason to say anything but "not verified".
-            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => {
+            Decision::Gather | Decision::Ignore(_) => {
                 let why = "the gates were not judged; run `ralph verify` again".to_owned();
                 (Verdict::Held, Cow::Owned(Reason::CannotTell { trouble: Trouble::Busy { why } }))
             }

@@ -46,7 +46,7 @@ impl SessionEvent<'_> {
         if !is_judged || !in_force.has_gates() {
             return Ok(None);
         }
-        let carried = SessionLoop::of(self.home, self.session)?;
+        let carried = SessionLoop::settle_of(self.home, self.session)?;
         let task = carried.and_then(|found| found.state.goal).map(|goal| goal.task);
         Ok(Some(role_briefing::text(&in_force.config.gates, task.as_deref())))
     }
@@ -76,7 +76,9 @@ impl SessionEvent<'_> {
     /// Remembers what happened to the loop of this session, if it has one. A loop that pauses by it says so at the next
     /// event that can show it.
     fn note(&self, happening: &Happening) -> Result<HookReply, NotChecked> {
-        let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? else {
+            return Ok(HookReply::Silent);
+        };
         let was_running = found.state.is_running();
         found.happen(happening)?;
         if was_running && !found.state.is_running() {

@@ -21,7 +21,7 @@ use ralph_core::say::telling;
 use crate::clients::client::ToolKind;
 use crate::loops::judge::{self, Case, Outcome};
 use crate::loops::session::event::{NotChecked, SessionEvent};
-use crate::loops::session::stop::{judged_before, tell};
+use crate::loops::session::stop::{judged_before, tell, waits};
 use crate::show::language;
 use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::ledger::{self, Loop};
@@ -441,7 +441,8 @@ impl GuardedStop<'_> {
                 }
             }
             Decision::Ignore(Ignored::Paused) => self.rests(),
-            Decision::Wait { .. } | Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Wait { what, .. } => Ok(tell(waits(what))),
+            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 

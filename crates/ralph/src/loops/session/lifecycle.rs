@@ -19,7 +19,7 @@ use crate::work_tree::git::head::Head;
 
 impl SessionEvent<'_> {
     pub(crate) fn session_starts(&self, source: &str) -> Result<HookReply, NotChecked> {
-        if let Some(mut found) = SessionLoop::of(self.home, self.session)? {
+        if let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? {
             found.happen(&Happening::CarriedOn(self.carrier()))?;
             return self.is_back(&found);
         }
@@ -29,7 +29,7 @@ impl SessionEvent<'_> {
         if let Some(commit) = Head::of(&workspace.repo.root).commit {
             sessions::remember_commit(self.home, self.session, &commit)?;
         }
-        let orphans = SessionLoop::orphaned_in(&workspace)?;
+        let orphans = SessionLoop::settle_orphaned_in(&workspace)?;
         if source == "clear"
             && let Some(mut moved) = orphans.iter().find(|found| self.was_cleared_here(found)).cloned()
         {
@@ -61,7 +61,9 @@ impl SessionEvent<'_> {
         sessions::forget_commit(self.home, self.session)?;
         sessions::forget_beginning(self.home, self.session)?;
         sessions::forget_end(self.home, self.session)?;
-        let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? else {
+            return Ok(HookReply::Silent);
+        };
         let why = match reason {
             "clear" => PauseCause::Cleared { client: self.client_process() },
             other => PauseCause::SessionEnded { reason: other.to_owned() },

@@ -1,6 +1,7 @@
 //! Somebody whom the session's agent called wants to stop, or a task is called completed: is it one that is held, and may
 //! it go?
 
+use crate::loops::session::stop::waits;
 use crate::store::workspace::Workspace;
 use std::io;
 use std::time::Instant;
@@ -357,7 +358,12 @@ impl MemberStop<'_> {
                     agent: None,
                 })
             }
-            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Wait { what, .. } => {
+                let line = waits(what);
+                tell_later(self.call, &line, Often::EveryTime);
+                Ok(HookReply::Tell { person: Some(line), agent: None })
+            }
+            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 }

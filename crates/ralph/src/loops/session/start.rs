@@ -93,7 +93,8 @@ impl Start<'_> {
     /// Whether starting this would carry on a loop that only a person may.
     pub(crate) fn wakes_what_waits_for_a_person(&self, request: &StartRequest) -> Result<bool, Refused> {
         let goal = self.goal(request)?;
-        let own = self.session.map_or(Ok(None), |session| SessionLoop::of(&self.workspace.home, session))?;
+        let own =
+            self.session.map_or(Ok(None), |session| SessionLoop::settle_of(&self.workspace.home, session))?;
         let same_work = match own {
             Some(own) => Some(own).filter(|own| is_about(own, &goal)),
             None => self.orphan_over(&goal)?,
@@ -143,12 +144,12 @@ impl Start<'_> {
     /// Beside it is told whether that made a difference.
     pub(crate) fn carry_on(&self) -> Result<Option<(SessionLoop, bool)>, Refused> {
         let own = match self.session {
-            Some(session) => SessionLoop::of(&self.workspace.home, session)?,
+            Some(session) => SessionLoop::settle_of(&self.workspace.home, session)?,
             None => None,
         };
         let meant = match own {
             Some(own) => Some(own),
-            None => only_one(SessionLoop::orphaned_in(self.workspace)?),
+            None => only_one(SessionLoop::settle_orphaned_in(self.workspace)?),
         };
         let Some(mut meant) = meant else { return Ok(None) };
         let resumed = self.resume(&mut meant)?;
@@ -214,14 +215,14 @@ impl Start<'_> {
         if self.session.is_none() {
             return Ok(None);
         }
-        let orphans = SessionLoop::orphaned_in(self.workspace)?;
+        let orphans = SessionLoop::settle_orphaned_in(self.workspace)?;
         Ok(orphans.into_iter().find(|found| is_about(found, goal)))
     }
 
     /// One loop for a session. Where it rests over the same work it goes on.
     fn make_room(&self, goal: &Goal, replace: bool) -> Result<Option<SessionLoop>, Refused> {
         let Some(session) = self.session else { return Ok(None) };
-        let Some(mut there) = SessionLoop::of(&self.workspace.home, session)? else { return Ok(None) };
+        let Some(mut there) = SessionLoop::settle_of(&self.workspace.home, session)? else { return Ok(None) };
         if replace {
             there.happen(&Happening::Cancel(CancelCause::Replaced))?;
             return Ok(None);

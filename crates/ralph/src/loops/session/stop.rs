@@ -87,7 +87,7 @@ impl SessionEvent<'_> {
 
     /// The loop that this session carries; one that the official plugin started is taken up.
     fn loop_of_session(&self) -> Result<Option<SessionLoop>, NotChecked> {
-        let bound = SessionLoop::of_stopping_settled(self.home, self.session)?;
+        let bound = SessionLoop::settle_stopping(self.home, self.session)?;
         if bound.as_ref().is_some_and(SessionLoop::is_open) {
             return Ok(bound);
         }
@@ -346,6 +346,11 @@ fn beside(line: Option<String>, reply: HookReply) -> HookReply {
 }
 
 /// What is said where a stop of this turn was allowed before.
+/// What the user reads where a stop is allowed because something outside has to happen first.
+pub(crate) fn waits(what: &str) -> String {
+    format!("ralph: the stop is allowed while {what} is waited for; nothing was judged. UNVERIFIED.")
+}
+
 pub(crate) fn judged_before(verdict: Verdict) -> String {
     format!(
         "ralph: a stop of this turn was judged before ({verdict}), so this one was not checked. If you did not see that, it was \

@@ -48,7 +48,7 @@ impl SessionEvent<'_> {
     /// None where there is nothing to pause: then it was an ordinary word.
     fn pause(&self) -> Result<Option<HookReply>, NotChecked> {
         let happening = Happening::Pause(PauseCause::Word);
-        let paused = match SessionLoop::of(self.home, self.session)? {
+        let paused = match SessionLoop::settle_of(self.home, self.session)? {
             Some(mut found) if found.state.is_running() => {
                 found.happen(&happening)?;
                 Some(self.paused_banner(&found))
@@ -99,7 +99,7 @@ impl SessionEvent<'_> {
     }
 
     fn cancel(&self) -> Result<HookReply, NotChecked> {
-        let person = match SessionLoop::of(self.home, self.session)? {
+        let person = match SessionLoop::settle_of(self.home, self.session)? {
             Some(mut found) => {
                 let tasks = tasks_of(&found);
                 let cancelled = language::telling(&found.state, tasks.as_ref()).cancelled();
@@ -112,7 +112,7 @@ impl SessionEvent<'_> {
     }
 
     fn status(&self) -> Result<HookReply, NotChecked> {
-        let person = match SessionLoop::of(self.home, self.session)? {
+        let person = match SessionLoop::settle_of(self.home, self.session)? {
             Some(found) => language::status(&found.state, tasks_of(&found).as_ref()),
             None => language::of_person().words().no_active_loop.to_owned(),
         };
