@@ -1,7 +1,6 @@
 //! Every figure that has a limit. Each measures in a scene of its own.
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use crate::build::Programs;
 use crate::contest::{Call, Contestant, Rounds, Times, times};

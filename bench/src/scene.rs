@@ -1,11 +1,9 @@
 //! A sample repo with a home beside it: everything in one temporary folder, nothing of the person's own.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use ralph_core::ledger::line::{self, Head};
 use serde_json::{Value, json};

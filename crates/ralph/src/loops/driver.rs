@@ -18,34 +18,33 @@ pub(crate) mod driven;
 pub(crate) mod keeper;
 pub(crate) mod lease;
 
-use crate::show::progress::follower::Follower;
-use crate::show::progress::follower::NoFollower;
-use crate::store::workspace::Workspace;
-use ralph_core::clients::list;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::{Call, Ran};
+use keeper::Keeper;
 use ralph_core::claims::promise::{self, Promise};
+use ralph_core::clients::list;
 use ralph_core::clients::profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
 use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::ledger::decide::Decision;
-use ralph_core::ledger::drive::Approach;
-use ralph_core::ledger::drive::{self, Next};
+use ralph_core::ledger::drive::{self, Approach, Next};
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
 use ralph_core::ledger::facts::{SessionStop, Standing};
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
-use ralph_core::model::duration;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
-use ralph_core::model::preset;
 use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::verdict::{Reason, Verdict};
+use ralph_core::model::{duration, preset};
 use ralph_core::say::prompt::{self, LastTime};
 
 use crate::checks::gates::environment::GateEnvironment;
@@ -53,22 +52,19 @@ use crate::checks::gates::{Findable, Watch};
 use crate::checks::tasks;
 use crate::clients::surroundings;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
+use crate::show::progress::follower::{Follower, NoFollower};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::home::RepoHome;
 use crate::store::ledger::{LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::trust::Beginning;
+use crate::store::workspace::Workspace;
 use crate::store::{ledger, rewritten_files};
 use crate::sys::proc::Stop;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env, files, proc};
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::Head;
-
-use agent::{Call, Ran};
-use keeper::Keeper;
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
 
 /// Everything that one drive needs.
 pub(crate) struct Driver<'a> {

@@ -3,11 +3,6 @@
 //! A stop takes one or two steps of [`decide`]. State changes only under the repo's lock, which is held for moments;
 //! gates run outside it, one set at a time in one repo, and whoever waited finds the receipts.
 
-use crate::checks::markers;
-use crate::checks::promise;
-use crate::checks::tasks;
-use crate::store::workspace::Workspace;
-use ralph_core::model::finding::Finding;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +13,7 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
+use ralph_core::model::finding::Finding;
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, Answer, Gate, GateReport};
 use ralph_core::model::id::{LoopId, SessionId, TreeHash};
@@ -26,9 +22,8 @@ use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::verdict::Trouble;
 
 use crate::checks::gates::environment::GateEnvironment;
-use crate::checks::gates::receipts;
-use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
-use crate::checks::hygiene;
+use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch, receipts};
+use crate::checks::{hygiene, markers, promise, tasks};
 use crate::loops::report;
 use crate::store::effective_gates::InForce;
 use crate::store::exports::loop_file::OnDisk;
@@ -36,6 +31,7 @@ use crate::store::exports::state_file::Export;
 use crate::store::ledger::{self, Ledger, LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
+use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
 use crate::sys::{clock, proc};

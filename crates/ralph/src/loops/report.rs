@@ -4,7 +4,6 @@
 //! wrote into the repo is remembered outside it with its digest, so that our own reports are no part of the tree that the
 //! gates judge, while whatever somebody else puts there is.
 
-use crate::store::workspace::Workspace;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -23,6 +22,7 @@ use crate::store::effective_gates::Found;
 use crate::store::exports::prescribed_paths;
 use crate::store::home::RepoHome;
 use crate::store::trust::Acceptances;
+use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, env};
 use crate::work_tree::checkpoint;

@@ -11,7 +11,6 @@ pub(crate) mod stop;
 mod tools;
 mod user;
 
-use crate::store::workspace::Workspace;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +30,7 @@ use crate::store::ledger::Loop;
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, Binding};
+use crate::store::workspace::Workspace;
 use crate::sys::clock;
 use crate::sys::files::{self, Lock};
 use crate::sys::proc::{self, Liveness};

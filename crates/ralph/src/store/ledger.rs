@@ -8,7 +8,6 @@
 //! nothing from others but a pause, a cancel or a note, and a process that judges accepts no line in its own name. A line
 //! that says *verified* counts only after a run of the gates by the same process.
 
-use crate::sys::proc;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -24,8 +23,8 @@ use ralph_core::model::id::LoopId;
 use ralph_core::model::verdict::Verdict;
 
 use crate::store::home::RepoHome;
-use crate::sys::clock;
 use crate::sys::files::{self, Lock};
+use crate::sys::{clock, proc};
 
 const LEDGER: &str = "ledger.jsonl";
 

@@ -1,6 +1,5 @@
 //! The laws as properties and tables of the pure step. Each test is named after the law it holds.
 
-use crate::model::preset::Check;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -15,6 +14,7 @@ use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Layout;
 use crate::model::limits::{Limits, Origin, Sourced};
 use crate::model::preset;
+use crate::model::preset::Check;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")

@@ -1,30 +1,28 @@
 //! `ralph loop`: a headless agent, again and again, until the gates pass on the tree it leaves.
 
-use crate::checks::tasks;
-use crate::show::progress::plan::PlanSheet;
-use crate::store::settings::Settings;
-use ralph_core::clients::list;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_core::clients::list;
 use ralph_core::clients::profile::Profile;
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::facts::Standing;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{Memory, Wishes};
-use ralph_core::model::duration;
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Clocks;
 use ralph_core::model::limits::{Limits, Origin, Sourced};
 use ralph_core::model::money::Micros;
-use ralph_core::model::preset;
 use ralph_core::model::verdict::Verdict;
+use ralph_core::model::{duration, preset};
 
 use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, init};
+use crate::checks::tasks;
 use crate::loops::driver::driven::{self, DrivenLoop};
 use crate::loops::driver::keeper::Keeper;
 use crate::loops::driver::{self, DriveError, Driver};
@@ -33,15 +31,16 @@ use crate::loops::session::start;
 use crate::loops::{ancestry, report};
 use crate::show::exit;
 use crate::show::progress::follow::{self, Output};
+use crate::show::progress::plan::PlanSheet;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, FAINT, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
+use crate::store::settings::Settings;
 use crate::sys::env;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
-use ralph_core::ledger::drive_plan::DrivePlan;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -1,6 +1,5 @@
 //! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
 
-use crate::store::ledger;
 use std::borrow::Cow;
 use std::process::ExitCode;
 
@@ -24,6 +23,7 @@ use crate::show::exit;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
 use crate::store::effective_gates::{Found, InForce};
+use crate::store::ledger;
 use crate::store::repo::Repo;
 
 #[derive(clap::Args)]

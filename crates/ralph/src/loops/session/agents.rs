@@ -1,6 +1,5 @@
 //! Agents that the session's agent calls: they are counted, and what they report says whose turn it is.
 
-use crate::store::workspace::Workspace;
 use ralph_core::claims::agent_report;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::config::{Guard, bare_agent_name};
@@ -13,6 +12,7 @@ use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::store::effective_gates::Found;
 use crate::store::trust::{Beginning, Trust};
+use crate::store::workspace::Workspace;
 
 /// What the names of our own agents begin with.
 const ROLE: &str = "ralph-";

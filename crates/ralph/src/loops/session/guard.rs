@@ -1,10 +1,8 @@
 //! The always-on guard: a session that changed the tree since the person's last prompt is judged by the gates when it
 //! stops. A session that only talked is not, nor are the person's own edits.
 
-use crate::store::workspace::Workspace;
 use ralph_core::claims::completion_marker;
-use ralph_core::clients::hook::BackgroundWork;
-use ralph_core::clients::hook::HookReply;
+use ralph_core::clients::hook::{BackgroundWork, HookReply};
 use ralph_core::config::Guard;
 use ralph_core::ledger::decide::{Decision, Ignored};
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
@@ -14,9 +12,8 @@ use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use ralph_core::model::preset;
 use ralph_core::model::verdict::Reason;
-use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
-use ralph_core::say::telling;
+use ralph_core::say::{feedback, telling};
 
 use crate::clients::client::ToolKind;
 use crate::loops::judge::{self, Case, Outcome};
@@ -29,6 +26,7 @@ use crate::store::repo::{ConfigFile, Repo};
 use crate::store::sessions::{self, Watched};
 use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
+use crate::store::workspace::Workspace;
 use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
@@ -441,6 +439,8 @@ impl GuardedStop<'_> {
                 }
             }
             Decision::Ignore(Ignored::Paused) => self.rests(),
+            // The agent waits for its own background work; what a check waits for is said.
+            Decision::Wait { until: None, .. } => Ok(HookReply::Silent),
             Decision::Wait { what, .. } => Ok(tell(waits(what))),
             Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }

@@ -1,6 +1,5 @@
 //! A session begins, comes back, is cleared or ends: its loop pauses, moves or goes on with it.
 
-use crate::store::workspace::Workspace;
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::state::Status;
@@ -14,6 +13,7 @@ use crate::show::language;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
 use crate::store::trust::Beginning;
+use crate::store::workspace::Workspace;
 use crate::sys::clock;
 use crate::work_tree::git::head::Head;
 

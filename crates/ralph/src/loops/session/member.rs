@@ -1,8 +1,6 @@
 //! Somebody whom the session's agent called wants to stop, or a task is called completed: is it one that is held, and may
 //! it go?
 
-use crate::loops::session::stop::waits;
-use crate::store::workspace::Workspace;
 use std::io;
 use std::time::Instant;
 
@@ -23,10 +21,12 @@ use ralph_core::say::feedback;
 use crate::clients::client::Client;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::loops::session::event::{HookOptions, NotChecked, Often, WriteAhead, tell_later};
+use crate::loops::session::stop::waits;
 use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::home::Home;
 use crate::store::repo::Task;
 use crate::store::trust::{Acceptances, Beginning, Trust};
+use crate::store::workspace::Workspace;
 use crate::store::{notices, sessions};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;

@@ -1,7 +1,6 @@
 //! Starting a session loop: from the words of a person to the first line of a ledger. The same for the slash command and
 //! for `ralph start`.
 
-use crate::store::workspace::Workspace;
 use std::io;
 
 use ralph_core::claims::loop_file::LoopFile;
@@ -23,6 +22,7 @@ use crate::loops::session::SessionLoop;
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
+use crate::store::workspace::Workspace;
 use crate::sys::{clock, files};
 
 /// What a start came to.

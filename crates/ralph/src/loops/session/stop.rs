@@ -5,8 +5,7 @@ use std::path::Path;
 
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::claims::promise::{self, Promise};
-use ralph_core::clients::hook::BackgroundWork;
-use ralph_core::clients::hook::HookReply;
+use ralph_core::clients::hook::{BackgroundWork, HookReply};
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::{CancelCause, Subject};
 use ralph_core::ledger::facts::SessionStop;

@@ -1,6 +1,5 @@
 //! The person speaks: a control word, a command, or something for the agent.
 
-use crate::store::workspace::Workspace;
 use ralph_core::claims::control_word::{self, ControlWord};
 use ralph_core::claims::start_request;
 use ralph_core::clients::hook::HookReply;
@@ -16,6 +15,7 @@ use crate::show::language;
 use crate::store::effective_gates::InForce;
 use crate::store::repo::Repo;
 use crate::store::trust::Beginning;
+use crate::store::workspace::Workspace;
 
 impl SessionEvent<'_> {
     pub(crate) fn person_says(&self, prompt: &str) -> Result<HookReply, NotChecked> {

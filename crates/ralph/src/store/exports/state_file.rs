@@ -1,9 +1,8 @@
 //! The state file that other layouts show in the repo. Reading it shows progress, deleting it starts again; where it
 //! disagrees with the ledger, the ledger wins. What we last wrote is remembered outside the repo.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_core::claims::state_file::Exported;
 use ralph_core::ledger::facts::{ExportFile, ExportSeen};
