@@ -4,7 +4,7 @@ pub(crate) mod amp;
 pub mod claude;
 pub(crate) mod codex;
 pub(crate) mod copilot;
-pub mod dialect;
+
 pub(crate) mod gemini;
 pub mod hook;
 pub mod list;

@@ -20,7 +20,7 @@ use crate::model::{duration, foreign_text};
 mod agents;
 mod budget;
 pub mod detect;
-mod place;
+mod position;
 pub mod raw;
 pub mod reports;
 pub mod user;
@@ -105,7 +105,7 @@ impl Config {
 }
 
 fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, Problem> {
-    let places: Vec<_> = raw.iter().map(place::Place::of).collect();
+    let places: Vec<_> = raw.iter().map(position::Position::of).collect();
     if let Some(place) = places.get(MOST_GATES) {
         let what = format!("more than {MOST_GATES} gates");
         return Err(place.problem(what, "let one gate run a script that runs the others"));
@@ -122,7 +122,7 @@ fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, P
 }
 
 fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<Gate, Problem> {
-    let place = place::Place::of(&entry);
+    let place = position::Position::of(&entry);
     let raw = entry.value;
     if raw.run.trim().is_empty() {
         return Err(place.problem("a gate without a command", "give a command, for example `- npm test`"));
@@ -179,7 +179,7 @@ fn unused_name(run: &str, above: &[Gate]) -> GateName {
     GateName::new(name)
 }
 
-fn plan_problem(error: &PlanError, gates: &[Gate], places: &[place::Place]) -> Problem {
+fn plan_problem(error: &PlanError, gates: &[Gate], places: &[position::Position]) -> Problem {
     let (gate, hint) = match error {
         PlanError::NoSuchGate { gate, missing } => {
             let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
@@ -241,7 +241,7 @@ impl Guard {
     fn new(names: Vec<Spanned<String>>) -> Result<Self, Problem> {
         let mut words = Vec::with_capacity(names.len());
         for entry in names {
-            let place = place::Place::of(&entry);
+            let place = position::Position::of(&entry);
             let name = entry.value;
             if foreign_text::deceives(&name) {
                 return Err(

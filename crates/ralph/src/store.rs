@@ -1,5 +1,6 @@
 //! What is remembered under `~/.ralph`, and what is left in a repo for others to read.
 
+pub(crate) mod acceptance;
 pub(crate) mod effective_gates;
 pub(crate) mod exports;
 pub(crate) mod home;

@@ -1,7 +1,7 @@
 //! Amp, which prints what Claude Code prints.
 
-use crate::clients::dialect::Dialect;
 use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, with_places};
+use crate::clients::stream::dialect::Dialect;
 
 /// How the driver calls it.
 pub(crate) fn profile() -> Profile {

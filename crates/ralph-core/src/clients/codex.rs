@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::clients::dialect::Dialect;
 use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, resume, with_places};
+use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Few, Number, Object, Text, object};
 use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
 use crate::model::id::SessionId;

@@ -1,8 +1,8 @@
 //! Every agent client that the driver knows: the one place that names them all.
 
 use crate::clients::claude::{self, permission_rules};
-use crate::clients::dialect::Dialect;
 use crate::clients::profile::Profile;
+use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::{ReadLines, StreamReader};
 use crate::clients::{amp, codex, copilot, gemini, opencode, plain};
 use crate::model::gate::Gate;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::clients::dialect::Dialect;
+use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::is_session_id;
 use crate::model::id::SessionId;
 use crate::model::money::Micros;

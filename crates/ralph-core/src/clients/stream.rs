@@ -13,6 +13,7 @@ use crate::model::id::SessionId;
 use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 
+pub mod dialect;
 pub(crate) mod loose;
 pub(crate) mod shown;
 pub(crate) mod summary;

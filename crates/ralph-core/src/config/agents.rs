@@ -4,10 +4,10 @@
 //! and how a built-in one is called is for the person's own file to say: that is where the keys go.
 
 use super::raw::{Items, Named, RawAgent, RawCommandAgent, RawValue, Spanned};
-use crate::clients::dialect::Dialect;
 use crate::clients::list::built_in;
 use crate::clients::profile::{Argument, Profile, Value};
-use crate::config::place::Place;
+use crate::clients::stream::dialect::Dialect;
+use crate::config::position::Position;
 use crate::model::foreign_text;
 use crate::model::problem::{Problem, did_you_mean};
 
@@ -15,7 +15,7 @@ pub(super) fn of_repo(raw: Named<RawCommandAgent>) -> Result<Vec<Profile>, Probl
     let read = |(name, raw): (Spanned<String>, Spanned<RawCommandAgent>)| {
         if built_in_row(&name.value).is_some() {
             let what = format!("`{}` is a built-in agent, which no repo changes", name.value);
-            return Err(Place::of(&name).problem(what, "give this one another name"));
+            return Err(Position::of(&name).problem(what, "give this one another name"));
         }
         profile(&name, raw.value.into())
     };
@@ -44,7 +44,7 @@ fn profile(name: &Spanned<String>, raw: RawAgent) -> Result<Profile, Problem> {
         (None, None) => {
             let hint = format!("give it a `command:` or a `base:`; built-in are {}", names().join(", "));
             let what = format!("the agent `{}` has nothing to run", name.value);
-            return Err(Place::of(name).problem(what, hint));
+            return Err(Position::of(name).problem(what, hint));
         }
     };
     profile.name.clone_from(&name.value);
@@ -75,7 +75,8 @@ fn row_of_base(base: &Spanned<String>) -> Result<Profile, Problem> {
     built_in_row(&base.value).ok_or_else(|| {
         let names = names();
         let hint = did_you_mean(&base.value, names.iter().map(String::as_str), &names.join(", "));
-        Place::of(base).problem(format!("`base`: there is no built-in agent `{}`", shown(&base.value)), hint)
+        Position::of(base)
+            .problem(format!("`base`: there is no built-in agent `{}`", shown(&base.value)), hint)
     })
 }
 
@@ -89,12 +90,12 @@ fn check_name(name: &Spanned<String>) -> Result<(), Problem> {
         return Ok(());
     }
     let hint = format!("up to {LONGEST} letters, digits, `-`, `_` and `.`");
-    Err(Place::of(name).problem(format!("`{}` is no name for an agent", shown(text)), hint))
+    Err(Position::of(name).problem(format!("`{}` is no name for an agent", shown(text)), hint))
 }
 
 /// A list is run as it stands; one text is for the shell, as behind `--agent command:`.
 fn command(entry: &Spanned<Items<String>>) -> Result<(String, Vec<String>), Problem> {
-    let place = Place::of(entry);
+    let place = Position::of(entry);
     let words: Vec<&str> = match &entry.value {
         Items::One(text) => vec!["sh", "-c", text],
         Items::Many(words) => words.iter().map(|word| word.value.as_str()).collect(),
@@ -123,20 +124,20 @@ fn dialect(word: &Spanned<String>) -> Result<Dialect, Problem> {
     Dialect::ALL.into_iter().find(|dialect| dialect.name() == word.value).ok_or_else(|| {
         let names = Dialect::ALL.map(Dialect::name);
         let hint = did_you_mean(&word.value, names.into_iter(), &names.join(", "));
-        Place::of(word).problem(format!("there is no dialect `{}`", shown(&word.value)), hint)
+        Position::of(word).problem(format!("there is no dialect `{}`", shown(&word.value)), hint)
     })
 }
 
 fn at_least_one(most: &Spanned<u32>) -> Result<u32, Problem> {
     match most.value {
-        0 => Err(Place::of(most).problem("`max_iterations: 0` would never run it", "at least 1")),
+        0 => Err(Position::of(most).problem("`max_iterations: 0` would never run it", "at least 1")),
         most => Ok(most),
     }
 }
 
 fn model(name: &Spanned<String>, profile: &Profile) -> Result<String, Problem> {
     let text = name.value.trim();
-    let place = Place::of(name);
+    let place = Position::of(name);
     if profile.model_flag.is_none() {
         return Err(
             place.problem("`model`: this agent has no place for one", "make it part of the `command`")
@@ -154,8 +155,8 @@ fn set(
     variable: Spanned<String>,
     value: Spanned<RawValue>,
 ) -> Result<(), Problem> {
-    check_variable(&variable.value, Place::of(&variable))?;
-    let place = Place::of(&value);
+    check_variable(&variable.value, Position::of(&variable))?;
+    let place = Position::of(&value);
     let value = match value.value {
         RawValue::Nothing => Value::Unset,
         RawValue::NotText => return Err(place.problem("a variable is a text", "put it in quotes")),
@@ -175,7 +176,7 @@ fn set(
     Ok(())
 }
 
-fn check_variable(name: &str, place: Place) -> Result<(), Problem> {
+fn check_variable(name: &str, place: Position) -> Result<(), Problem> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if is_name {

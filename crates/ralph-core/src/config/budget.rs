@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::config::place::Place;
+use crate::config::position::Position;
 use crate::config::raw::{RawBudget, Scalar, Spanned};
 use crate::model::budget::{Attempts, Budget};
 use crate::model::duration;
 use crate::model::problem::Problem;
 
 pub(super) fn read(entry: Spanned<RawBudget>) -> Result<Budget, Problem> {
-    let place = Place::of(&entry);
+    let place = Position::of(&entry);
     let raw = entry.value;
     let errors = raw.errors.map(|errors| at_least_one(errors, "errors", place)).transpose()?;
     Ok(Budget {
@@ -23,14 +23,14 @@ pub(super) fn read(entry: Spanned<RawBudget>) -> Result<Budget, Problem> {
     })
 }
 
-fn at_least_one(number: u32, key: &str, place: Place) -> Result<u32, Problem> {
+fn at_least_one(number: u32, key: &str, place: Position) -> Result<u32, Problem> {
     if number == 0 {
         return Err(place.problem(format!("`{key}: 0` would let go at once"), "give at least 1"));
     }
     Ok(number)
 }
 
-fn attempts(scalar: &Scalar, place: Place) -> Result<Attempts, Problem> {
+fn attempts(scalar: &Scalar, place: Position) -> Result<Attempts, Problem> {
     if scalar.0 == "unlimited" {
         return Ok(Attempts::Unlimited);
     }
@@ -43,7 +43,7 @@ fn attempts(scalar: &Scalar, place: Place) -> Result<Attempts, Problem> {
     }
 }
 
-fn clock(scalar: &Scalar, place: Place) -> Result<Option<Duration>, Problem> {
+fn clock(scalar: &Scalar, place: Position) -> Result<Option<Duration>, Problem> {
     if scalar.0 == "off" {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 pub use serde_saphyr::Spanned;
 
-use crate::config::place::Place;
+use crate::config::position::Position;
 use crate::model::budget::OnExhausted;
 use crate::model::layout::Layout;
 use crate::model::problem::{Problem, did_you_mean};
@@ -77,7 +77,7 @@ pub(crate) fn parse<'de, T: Deserialize<'de> + Default>(text: &'de str) -> Resul
 
 fn problem(error: serde_saphyr::Error) -> Problem {
     let error = error.without_snippet();
-    let place = error.location().map_or(Place::at(serde_saphyr::Location::UNKNOWN), Place::at);
+    let place = error.location().map_or(Position::at(serde_saphyr::Location::UNKNOWN), Position::at);
     match error {
         serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
             let known = expected.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");

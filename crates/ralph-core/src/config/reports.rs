@@ -1,7 +1,7 @@
 //! Where the reports of loops are written.
 
 use super::raw::{Scalar, Spanned};
-use crate::config::place::Place;
+use crate::config::position::Position;
 use crate::model::problem::{Problem, did_you_mean};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Reports {
     }
 
     pub(crate) fn from_raw(entry: Spanned<Scalar>) -> Result<Self, Problem> {
-        let place = Place::of(&entry);
+        let place = Position::of(&entry);
         let word = entry.value.0;
         let known = Self::WORDS.into_iter().find(|(name, _)| *name == word);
         known.map(|(_, reports)| reports).ok_or_else(|| {

@@ -9,7 +9,7 @@ use super::raw::{self, Named, OneOrMany, RawAgent, RawBudget, Scalar, Spanned};
 use super::reports::Reports;
 use crate::clients::profile::{self, Profile};
 use crate::config::budget;
-use crate::config::place::Place;
+use crate::config::position::Position;
 use crate::model::budget::Budget;
 use crate::model::problem::Problem;
 use crate::model::{duration, foreign_text};
@@ -42,7 +42,7 @@ impl UserFile {
     pub fn parse(text: &str) -> Result<Self, Problem> {
         let raw: RawUserFile = raw::parse(text)?;
         let gate_timeout = raw.gate_timeout.map(|entry| {
-            let place = Place::of(&entry);
+            let place = Position::of(&entry);
             duration::parse(&entry.value.0)
                 .map_err(|hint| place.problem("a `gate_timeout` that cannot be read", hint))
         });
@@ -59,7 +59,7 @@ impl UserFile {
 
 /// One line of `allow:`. What the client would take for something else must not stay silent.
 fn rule(entry: Spanned<String>) -> Result<String, Problem> {
-    let place = Place::of(&entry);
+    let place = Position::of(&entry);
     let text = entry.value.trim();
     if text.contains('\n') || foreign_text::deceives(text) {
         return Err(place.problem("`allow`: a character that hides what is written", "write plain rules"));

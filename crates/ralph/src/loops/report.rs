@@ -18,10 +18,10 @@ use ralph_core::say::report::LoopReport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::store::acceptance::Acceptances;
 use crate::store::effective_gates::Found;
 use crate::store::exports::prescribed_paths;
 use crate::store::home::RepoHome;
-use crate::store::trust::Acceptances;
 use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, env};

@@ -12,9 +12,9 @@ use ralph_core::model::problem::Problem;
 use ralph_core::model::secrets::Secrets;
 use similar::{ChangeTag, TextDiff};
 
+use crate::store::acceptance::{Acceptance, Acceptances};
 use crate::store::home::Home;
 use crate::store::repo::{ConfigFile, Repo};
-use crate::store::trust::{Acceptance, Acceptances};
 use crate::sys::files;
 
 /// What holds in a repo.

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use ralph_core::ledger::state::State;
 use ralph_core::model::id::{LoopId, SessionId};
 
+use crate::store::acceptance::{Acceptances, Beginning};
 use crate::store::effective_gates::Found;
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
-use crate::store::trust::{Acceptances, Beginning, Trust};
+use crate::store::trust::Trust;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {

@@ -1,7 +1,7 @@
 //! How the driver calls Claude Code, and services that are reached through it.
 
-use crate::clients::dialect::Dialect;
 use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, Value, resume, with_places};
+use crate::clients::stream::dialect::Dialect;
 
 /// Twice as many as for the default agent.
 const MORE_ITERATIONS: u32 = 2 * DEFAULT_ITERATIONS;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::clients::dialect::Dialect;
+use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::{AgentEvent, RunResult, Tokens};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;

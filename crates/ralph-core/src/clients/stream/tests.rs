@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::clients::dialect::Dialect;
 use crate::clients::list;
+use crate::clients::stream::dialect::Dialect;
 
 macro_rules! recorded {
     ($($name:literal),+ $(,)?) => {

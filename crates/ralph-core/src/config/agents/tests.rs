@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::clients::dialect::Dialect;
 use crate::clients::list::{built_in, find};
 use crate::clients::profile::{Argument, Profile, PromptBy, Value};
+use crate::clients::stream::dialect::Dialect;
 use crate::config::user::UserFile;
 use crate::config::{Config, Defaults};
 use crate::model::layout::Layout;

@@ -18,8 +18,9 @@ use super::{Done, Failure};
 use crate::clients::surroundings;
 use crate::show::exit;
 use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
+use crate::store::acceptance::{Acceptance, AcceptedBy};
 use crate::store::effective_gates::{self, Found};
-use crate::store::trust::{Acceptance, AcceptedBy, Trust};
+use crate::store::trust::Trust;
 use crate::sys::clock;
 
 #[derive(clap::Args)]

@@ -15,9 +15,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ralph_core::clients::dialect::Dialect;
 use ralph_core::clients::list;
 use ralph_core::clients::profile::CommandLine;
+use ralph_core::clients::stream::dialect::Dialect;
 use ralph_core::clients::stream::{AgentEvent, RunResult, StreamReader, StreamSummary};
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
 use ralph_core::model::id::TreeHash;

@@ -10,8 +10,9 @@ use ralph_core::say::role_briefing;
 
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
+use crate::store::acceptance::Beginning;
 use crate::store::effective_gates::Found;
-use crate::store::trust::{Beginning, Trust};
+use crate::store::trust::Trust;
 use crate::store::workspace::Workspace;
 
 /// What the names of our own agents begin with.

@@ -27,12 +27,12 @@ use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent, WriteAhead};
 use crate::loops::session::user::on_lines_of_its_own;
 use crate::show::language;
+use crate::store::acceptance::Beginning;
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::{self, OnDisk};
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, EndedAtStop};
-use crate::store::trust::Beginning;
 use crate::sys::{env, files};
 
 impl SessionEvent<'_> {

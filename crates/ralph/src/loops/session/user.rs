@@ -12,9 +12,9 @@ use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::start::{self, Begun, Refused, Start};
 use crate::loops::session::stop::tasks_of;
 use crate::show::language;
+use crate::store::acceptance::Beginning;
 use crate::store::effective_gates::InForce;
 use crate::store::repo::Repo;
-use crate::store::trust::Beginning;
 use crate::store::workspace::Workspace;
 
 impl SessionEvent<'_> {

@@ -6,12 +6,12 @@ use crate::model::problem::Problem;
 
 /// A place in the config's text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     line: usize,
     column: usize,
 }
 
-impl Place {
+impl Position {
     pub(crate) fn of<T>(entry: &Spanned<T>) -> Self {
         Self::at(entry.referenced)
     }
