@@ -74,11 +74,6 @@ impl TaskList {
         self.tasks.iter().filter(|task| task.done).count()
     }
 
-    /// Every box is ticked, and there is one.
-    pub fn is_complete(&self) -> bool {
-        !self.tasks.is_empty() && self.tasks.iter().all(|task| task.done)
-    }
-
     pub fn open(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| !task.done)
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, resume, with_places};
+use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Few, Number, Object, Text, object};
 use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
@@ -15,24 +15,16 @@ use crate::model::id::SessionId;
 /// How the driver calls it.
 pub(crate) fn profile() -> Profile {
     Profile {
-        name: "codex".into(),
-        program: "codex".into(),
         arguments: with_places(
             &["exec", "--json", "--skip-git-repo-check", "-s", "workspace-write"],
             // A lone dash: the prompt is what stdin says.
             &[Argument::Model, Argument::Session, Argument::Literal("-".into())],
         ),
-        prompt: PromptBy::Stdin,
-        dialect: Dialect::Codex,
-        environment: Vec::new(),
-        max_iterations: DEFAULT_ITERATIONS,
         resume: resume(&["resume", "{session}"]),
-        cost_flag: None,
         model_flag: Some("-m".into()),
-        model: None,
         may: "edit files in the project and run any command in the client's own sandbox".into(),
         how_to_get: "npm install -g @openai/codex".into(),
-        note: None,
+        ..Profile::of_client("codex", Dialect::Codex)
     }
 }
 

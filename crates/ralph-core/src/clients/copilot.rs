@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, resume, with_places};
+use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Few, Number, Object, Text, object};
 use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, is_limit, is_session_id};
@@ -11,23 +11,15 @@ use crate::model::id::SessionId;
 /// How the driver calls it.
 pub(crate) fn profile() -> Profile {
     Profile {
-        name: "copilot".into(),
-        program: "copilot".into(),
         arguments: with_places(
             &["--output-format", "json", "--allow-all", "--no-ask-user"],
             &[Argument::Model, Argument::Session],
         ),
-        prompt: PromptBy::Stdin,
-        dialect: Dialect::Copilot,
-        environment: Vec::new(),
-        max_iterations: DEFAULT_ITERATIONS,
         resume: resume(&["--resume={session}"]),
-        cost_flag: None,
         model_flag: Some("--model".into()),
-        model: None,
         may: "everything the client can do (`--allow-all`)".into(),
         how_to_get: "npm install -g @github/copilot".into(),
-        note: None,
+        ..Profile::of_client("copilot", Dialect::Copilot)
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, resume, with_places};
+use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Flag, Number, Object, Text, object};
 use crate::clients::stream::shown::MOST_MESSAGE;
@@ -13,26 +13,18 @@ use crate::model::id::SessionId;
 /// How the driver calls it.
 pub(crate) fn profile() -> Profile {
     Profile {
-        name: "gemini".into(),
-        program: "gemini".into(),
         // In a folder that it was never asked about it refuses to run without a person; that this one is trusted, the
         // person has told us.
         arguments: with_places(
             &["-o", "stream-json", "-y", "--skip-trust"],
             &[Argument::Model, Argument::Session],
         ),
-        prompt: PromptBy::Stdin,
-        dialect: Dialect::Gemini,
-        environment: Vec::new(),
-        max_iterations: DEFAULT_ITERATIONS,
         resume: resume(&["--resume", "{session}"]),
-        cost_flag: None,
         model_flag: Some("-m".into()),
-        model: None,
         may: "everything the client can do (`-y`), in a folder that it takes as trusted (`--skip-trust`)"
             .into(),
         how_to_get: "npm install -g @google/gemini-cli".into(),
-        note: None,
+        ..Profile::of_client("gemini", Dialect::Gemini)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, resume, with_places};
+use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Number, Object, Text, object};
 use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
@@ -13,20 +13,12 @@ use crate::model::money::Micros;
 /// How the driver calls it.
 pub(crate) fn profile() -> Profile {
     Profile {
-        name: "opencode".into(),
-        program: "opencode".into(),
         arguments: with_places(&["run", "--format", "json", "--auto"], &[Argument::Model, Argument::Session]),
-        prompt: PromptBy::Stdin,
-        dialect: Dialect::OpenCode,
-        environment: Vec::new(),
-        max_iterations: DEFAULT_ITERATIONS,
         resume: resume(&["-s", "{session}"]),
-        cost_flag: None,
         model_flag: Some("-m".into()),
-        model: None,
         may: "everything the client can do (`--auto`)".into(),
         how_to_get: "npm install -g opencode-ai".into(),
-        note: None,
+        ..Profile::of_client("opencode", Dialect::OpenCode)
     }
 }
 

@@ -28,7 +28,6 @@ pub struct Profile {
     pub cost_flag: Option<String>,
     pub model_flag: Option<String>,
     /// The model where the person asks for none; none: the client's own settings say.
-    #[serde(default)]
     pub model: Option<String>,
     /// What the agent may do without anybody being asked, for the plan that a person sees.
     pub may: String,
@@ -150,6 +149,11 @@ fn session(profile: &Profile, context: &Context) -> Vec<String> {
 pub(crate) const DEFAULT_ITERATIONS: u32 = 15;
 
 impl Profile {
+    /// A client by its name, with the default of everything: no flag, no variable, no note.
+    pub(crate) fn of_client(name: &str, dialect: Dialect) -> Self {
+        Self { how_to_get: String::new(), ..Self::of_command(name, name, [], dialect, None) }
+    }
+
     /// Any program that reads a prompt on stdin and prints what it has to say.
     pub fn of_command(
         name: &str,

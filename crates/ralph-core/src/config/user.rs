@@ -18,6 +18,7 @@ use crate::model::{duration, foreign_text};
 pub struct UserFile {
     pub gate_timeout: Option<Duration>,
     pub budget: Budget,
+    /// Variables that gates keep although they are on the list of those taken out.
     pub keep_env: Vec<String>,
     /// What the driver may run besides the agents that it knows, and what it knows otherwise.
     pub agents: Vec<Profile>,

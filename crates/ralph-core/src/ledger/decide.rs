@@ -220,7 +220,10 @@ impl Stop<'_> {
                 // Asked for once; the evidence is there without it.
                 Finding::Promise(_) if gates.is_some() && self.state.promise_asked => promised = false,
                 Finding::Promise(seen) => {
-                    let near_miss = seen.near_miss().cloned();
+                    let near_miss = match seen {
+                        PromiseSeen::NearMiss(near_miss) => Some(near_miss.clone()),
+                        PromiseSeen::Given | PromiseSeen::Absent => None,
+                    };
                     return self.failed(Reason::PromiseMissing { near_miss }, tree, Vec::new());
                 }
                 Finding::Markers { missing } if missing.is_empty() => reason = Reason::AllMarkersStated,

@@ -16,6 +16,7 @@ use crate::model::money::Micros;
 use crate::model::promise_seen::PromiseSeen;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Drive {
     pub wishes: Option<Wishes>,
     /// Iterations that count, the open one included.
@@ -33,10 +34,8 @@ pub struct Drive {
     /// Runs in a row that failed by themselves.
     pub failed_runs: u32,
     /// Runs in a row whose login was refused.
-    #[serde(default)]
     pub refused_logins: u32,
     /// Why the last of them did.
-    #[serde(default)]
     pub last_failure: Option<String>,
     /// The one change of strategy has been made.
     pub strategy_changed: bool,
@@ -72,7 +71,6 @@ pub struct OpenIteration {
     /// How the words of that run stand to the promise, where one is asked for.
     pub promise: Option<PromiseSeen>,
     /// What its judgement waits for.
-    #[serde(default)]
     pub not_yet: Option<NotYet>,
 }
 

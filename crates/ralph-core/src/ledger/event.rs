@@ -103,7 +103,6 @@ pub enum Event {
     },
     Resumed {
         /// Whether what was used up is granted once more.
-        #[serde(default)]
         renewed: bool,
     },
     Cancelled {
@@ -123,7 +122,6 @@ pub enum Event {
     /// The driver runs its agent once more.
     IterationBegan {
         iteration: u32,
-        #[serde(default)]
         fresh: bool,
     },
     /// The agent's run is over; what it is worth is judged next.
@@ -172,10 +170,8 @@ pub enum Event {
     },
     RunStarted {
         tree: TreeHash,
-        #[serde(default)]
         files: usize,
         /// The process that runs the gates; 0 where it is not known.
-        #[serde(default)]
         pid: i32,
         /// What was odd about reading the tree.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,7 +279,6 @@ pub struct AgentRun {
     /// Of this run alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Micros>,
-    #[serde(default)]
     pub tokens: Tokens,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,

@@ -74,15 +74,6 @@ pub struct SessionStop {
     pub as_found: bool,
 }
 
-impl SessionStop {
-    /// What the agent claims, as findings; what is not asked for is none.
-    pub fn claims(&self) -> Vec<Finding> {
-        let tasks = self.tasks.clone().map(Finding::TaskList);
-        let promise = self.promise.clone().map(Finding::Promise);
-        tasks.into_iter().chain(promise).collect()
-    }
-}
-
 /// How the definition in the repo stands to the accepted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {

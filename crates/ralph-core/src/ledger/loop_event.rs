@@ -10,7 +10,7 @@ use crate::ledger::drive_plan::DrivePlan;
 use crate::ledger::event::AgentRun;
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
-use crate::model::gate::{Gate, GateReport};
+use crate::model::gate::GateReport;
 use crate::model::id::GateName;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,14 +75,6 @@ impl LoopEvent {
 
     pub fn agent_ended(run: &AgentRun, state: &State) -> Self {
         Self::AgentEnded { run: Box::new(run.clone()), state: Box::new(state.clone()) }
-    }
-
-    pub fn gate_started(gate: &Gate) -> Self {
-        Self::GateStarted { gate: gate.name.clone() }
-    }
-
-    pub fn gate_ended(gate: &Gate) -> Self {
-        Self::GateEnded { gate: gate.name.clone() }
     }
 
     pub fn gate_finished(report: &GateReport) -> Self {

@@ -1,6 +1,7 @@
 //! What is, as a fold over what was. Only [`State::apply`] changes it, so live and replayed state are the same code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,10 @@ use crate::model::id::{AgentId, Digest, SessionId, TreeHash};
 use crate::model::layout::Layout;
 use crate::model::limits::Limits;
 use crate::model::note::NoteValue;
-use crate::model::verdict::{LimitHit, Reason, Verdict};
+use crate::model::verdict::{Reason, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct State {
     pub status: Status,
     pub subject: Option<Subject>,
@@ -32,7 +34,6 @@ pub struct State {
     pub attempts: u32,
     pub started_at: Option<Timestamp>,
     /// Seconds that it was paused in all: they are not on its clock.
-    #[serde(default)]
     pub rested: u64,
     pub last_activity: Option<Timestamp>,
     /// How many deletions of the export had been seen when this loop last looked.
@@ -40,73 +41,51 @@ pub struct State {
     /// How often a deletion started this loop's count again.
     pub deletion_resets: u32,
     /// How often another task did.
-    #[serde(default)]
     pub task_resets: u32,
     /// Judged stops in a row with the same tree and the same failures as the one before.
-    #[serde(default)]
     pub unchanged: u32,
     pub last: Option<LastJudgement>,
     /// All judged stops of this loop, over every start of its count.
     pub judged_in_all: u64,
     pub events: u64,
     /// The process whose run began and has not been judged; it may have died.
-    #[serde(default)]
     pub running: Option<i32>,
     /// What a session loop is for.
-    #[serde(default)]
     pub goal: Option<Goal>,
     /// The process of the client that carries it on.
-    #[serde(default)]
     pub client: Option<ProcessIdentity>,
     /// The prompt of the person that a guarded session works on.
-    #[serde(default)]
     pub prompt: Option<String>,
     /// How its session went away, until one carries it on.
-    #[serde(default)]
     pub gone: Option<PauseCause>,
     /// How often what was used up was granted once more.
-    #[serde(default)]
     pub renewals: u32,
     /// Every agent that was called.
-    #[serde(default)]
     pub agents: BTreeSet<AgentId>,
     /// What the last finished agent reported.
-    #[serde(default)]
     pub last_report: Option<AgentReport>,
     /// The errors in a row, the newest last.
-    #[serde(default)]
     pub troubles: Vec<TypedError>,
-    #[serde(default)]
     pub false_promises: u32,
     /// Whether the promise has been asked for on a tree that passes.
-    #[serde(default)]
     pub promise_asked: bool,
     /// How many stops each entry of background work has excused.
-    #[serde(default)]
     pub excused: BTreeMap<String, u32>,
     /// Holds in a row without a tool call between them.
-    #[serde(default)]
     pub idle_holds: u32,
     /// What the driver did, where it drives this loop.
-    #[serde(default)]
     pub drive: Drive,
     /// What was noted about it; nothing is decided by it.
-    #[serde(default)]
     pub notes: BTreeMap<String, NoteValue>,
     /// Why the person gave it up, where they did.
-    #[serde(default)]
     pub given_up: Option<String>,
     /// What failed on which tree when it was last judged; kept when the count starts again.
-    #[serde(default)]
     pub red: Option<Red>,
     /// Every tree that failed in this loop, the newest last: what passes on one of them proves nothing.
-    #[serde(default)]
     pub failed_trees: Vec<TreeHash>,
     /// What a guarded session did since the user's last prompt.
-    #[serde(default)]
     pub watch: Option<Watch>,
     /// Files that the user's own runs of the gates rewrote with equal content, as known when it began.
-    #[serde(default)]
     pub rewritten: Vec<String>,
 }
 
@@ -161,16 +140,16 @@ pub enum Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastJudgement {
     pub at: Timestamp,
-    pub attempt: u32,
-    pub verdict: Verdict,
-    pub reason: Reason,
-    pub limit: Option<LimitHit>,
-    pub tree: Option<TreeHash>,
-    pub failures: Vec<FailureMark>,
-    #[serde(default)]
-    pub head: Option<String>,
-    #[serde(default)]
-    pub tool_call: Option<String>,
+    #[serde(flatten)]
+    pub judgement: Judgement,
+}
+
+impl Deref for LastJudgement {
+    type Target = Judgement;
+
+    fn deref(&self) -> &Judgement {
+        &self.judgement
+    }
 }
 
 impl State {
@@ -511,17 +490,7 @@ impl State {
             (verdict, _) if verdict.is_terminal() => Status::Ended { verdict },
             _ => Status::Running,
         };
-        self.last = Some(LastJudgement {
-            at,
-            attempt: judgement.attempt,
-            verdict: judgement.verdict,
-            reason: judgement.reason.clone(),
-            limit: judgement.limit,
-            tree: judgement.tree.clone(),
-            failures: judgement.failures.clone(),
-            head: judgement.head.clone(),
-            tool_call: judgement.tool_call.clone(),
-        });
+        self.last = Some(LastJudgement { at, judgement: judgement.clone() });
     }
 }
 

@@ -15,15 +15,6 @@ pub enum Attempts {
     Unlimited,
 }
 
-impl Attempts {
-    pub fn used_up_by(self, attempts: u32) -> bool {
-        match self {
-            Self::AtMost(most) => attempts >= most,
-            Self::Unlimited => false,
-        }
-    }
-}
-
 impl std::fmt::Display for Attempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

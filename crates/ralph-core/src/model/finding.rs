@@ -36,17 +36,6 @@ pub enum Finding {
 }
 
 impl Finding {
-    pub fn check(&self) -> Check {
-        match self {
-            Self::Gates(_) => Check::Gates,
-            Self::TaskList(_) => Check::TaskList,
-            Self::Promise(_) => Check::Promise,
-            Self::Markers { .. } => Check::MarkersWithoutGates,
-            Self::Hygiene { .. } => Check::Hygiene,
-            Self::NotYet { check, .. } | Self::CannotTell { check, .. } => *check,
-        }
-    }
-
     pub fn answer(&self) -> Answer {
         let passes = |does: bool| if does { Answer::Pass } else { Answer::Fail };
         match self {

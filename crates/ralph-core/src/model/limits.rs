@@ -67,21 +67,10 @@ pub struct Limits {
     /// Since the last activity; an older state is a fresh start.
     pub stale_after: Sourced<Option<Duration>>,
     /// Equal stops in a row: what bounds a loop without a number of attempts.
-    #[serde(default = "not_looked_at")]
     pub no_progress: Sourced<Option<u32>>,
     /// Calls of other agents, whatever their role.
-    #[serde(default = "not_looked_at")]
     pub agent_calls: Sourced<Option<u32>>,
-    #[serde(default = "no_price")]
     pub cost: Sourced<Option<Micros>>,
-}
-
-fn not_looked_at() -> Sourced<Option<u32>> {
-    Sourced::default(None)
-}
-
-fn no_price() -> Sourced<Option<Micros>> {
-    Sourced::default(None)
 }
 
 /// What bounds a loop whose attempts are unlimited.

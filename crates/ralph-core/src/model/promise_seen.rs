@@ -12,15 +12,6 @@ pub enum PromiseSeen {
     Absent,
 }
 
-impl PromiseSeen {
-    pub fn near_miss(&self) -> Option<&NearMiss> {
-        match self {
-            Self::NearMiss(near_miss) => Some(near_miss),
-            Self::Given | Self::Absent => None,
-        }
-    }
-}
-
 /// What came near to the promise. Where several did, the one that stands first here is told.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -529,7 +529,7 @@ impl Folding<'_> {
             (Status::Paused { why, .. }, ..) => Ending::Paused(why),
             (Status::Ended { .. }, Some(why), _) => Ending::Cancelled(why),
             (Status::Ended { verdict }, _, Some(last)) => {
-                Ending::Judged { verdict, reason: last.reason, limit: last.limit }
+                Ending::Judged { verdict, reason: last.judgement.reason, limit: last.judgement.limit }
             }
             (Status::Ended { .. } | Status::Running | Status::Fresh, ..) => Ending::Open,
         };

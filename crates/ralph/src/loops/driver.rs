@@ -686,11 +686,11 @@ impl Watch for Gates<'_> {
     }
 
     fn started(&mut self, gate: &Gate) {
-        self.follow.receive(&LoopEvent::gate_started(gate));
+        self.follow.receive(&LoopEvent::GateStarted { gate: gate.name.clone() });
     }
 
     fn ended(&mut self, gate: &Gate) {
-        self.follow.receive(&LoopEvent::gate_ended(gate));
+        self.follow.receive(&LoopEvent::GateEnded { gate: gate.name.clone() });
     }
 
     fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {

@@ -16,17 +16,14 @@ use crate::store::ledger::Loop;
 use crate::sys::{files, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 struct Waiting {
-    #[serde(default)]
     person: Vec<String>,
-    #[serde(default)]
     agent: Vec<String>,
     /// Gates that are being run for somebody. Whose process is gone was cut off, before there was a verdict or before it
     /// could be told.
-    #[serde(default)]
     running: Vec<Running>,
     /// What was said once and is not to be said again in this session.
-    #[serde(default)]
     said_once: Vec<String>,
 }
 

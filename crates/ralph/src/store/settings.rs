@@ -2,11 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use ralph_core::clients::profile::Profile;
+use ralph_core::config::Defaults;
 use ralph_core::config::user::UserFile;
-use ralph_core::config::{Defaults, Reports};
 use ralph_core::model::budget::Budget;
 use ralph_core::model::gate::DEFAULT_TIMEOUT;
 use ralph_core::model::layout::Layout;
@@ -17,29 +15,13 @@ use ralph_core::model::{duration, preset};
 
 use crate::sys::{env, files};
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UserConfig {
-    pub(crate) gate_timeout: Option<Duration>,
-    pub(crate) budget: Budget,
-    /// Variables that gates keep although they are on the list of those taken out.
-    pub(crate) keep_env: Vec<String>,
-    /// Agents for the driver; one of them may be a built-in one that the person changed.
-    pub(crate) agents: Vec<Profile>,
-    /// What the driver's agent may do beyond its profile.
-    pub(crate) allow: Vec<String>,
-    pub(crate) reports: Option<Reports>,
-}
-
-impl UserConfig {
-    pub(crate) fn load() -> Result<Self, SettingsError> {
-        let Some(path) = env::user_config() else { return Ok(Self::default()) };
-        let text =
-            files::read_if_there(&path).map_err(|source| SettingsError::Io { path: path.clone(), source })?;
-        let Some(text) = text else { return Ok(Self::default()) };
-        let file = UserFile::parse(&String::from_utf8_lossy(&text))
-            .map_err(|problem| SettingsError::UserFile { path, problem })?;
-        let UserFile { gate_timeout, budget, keep_env, agents, allow, reports } = file;
-        Ok(Self { gate_timeout, budget, keep_env, agents, allow, reports })
+fn read_user_file() -> Result<UserFile, SettingsError> {
+    let Some(path) = env::user_config() else { return Ok(UserFile::default()) };
+    match files::read_if_there(&path) {
+        Ok(None) => Ok(UserFile::default()),
+        Ok(Some(text)) => UserFile::parse(&String::from_utf8_lossy(&text))
+            .map_err(|problem| SettingsError::UserFile { path, problem }),
+        Err(source) => Err(SettingsError::Io { path, source }),
     }
 }
 
@@ -47,7 +29,7 @@ impl UserConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) gate_timeout: Sourced<std::time::Duration>,
-    pub(crate) user: UserConfig,
+    pub(crate) user: UserFile,
     /// What is wrong with them; the defaults stand in, and nothing can be told.
     pub(crate) trouble: Option<Trouble>,
 }
@@ -55,7 +37,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// From the person's config, the environment and a flag; later ones win.
     pub(crate) fn load(flag: Option<&str>) -> Result<Self, SettingsError> {
-        let user = UserConfig::load()?;
+        let user = read_user_file()?;
         let mut gate_timeout = Sourced::default(DEFAULT_TIMEOUT);
         if let Some(value) = user.gate_timeout {
             gate_timeout = Sourced { value, origin: Origin::UserFile };
@@ -76,7 +58,7 @@ impl Settings {
     pub(crate) fn load_or_trouble(flag: Option<&str>) -> Self {
         Self::load(flag).unwrap_or_else(|error| Self {
             gate_timeout: Sourced::default(DEFAULT_TIMEOUT),
-            user: UserConfig::default(),
+            user: UserFile::default(),
             trouble: Some(error.into()),
         })
     }

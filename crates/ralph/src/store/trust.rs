@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ralph_core::config::Guard;
-use ralph_core::model::id::{Digest, SessionId};
+use ralph_core::model::id::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::store::acceptance::{Acceptance, Acceptances, Beginning};
+use crate::store::acceptance::Acceptance;
 use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::sys::files::{self, Lock};
@@ -102,16 +102,6 @@ impl Trust {
     /// makes nobody a stranger.
     fn of(&self, repo: &Repo) -> Option<&TrustedRepo> {
         self.repos.get(&repo.trust_key).or_else(|| self.repos.values().find(|known| known.root == repo.root))
-    }
-
-    /// Which acceptances count for a stop: see [`Acceptances::that_count`].
-    pub(crate) fn that_counts(
-        &self,
-        repo: &Repo,
-        session: Option<&SessionId>,
-        beginning: Beginning<'_>,
-    ) -> Acceptances {
-        Acceptances::that_count(self.accepted(repo), session, beginning)
     }
 
     /// Everything accepted for a repo, the newest last.

@@ -87,13 +87,22 @@ impl Workspace {
         self.settings.get_or_init(|| Settings::load_or_trouble(self.gate_timeout.as_deref()))
     }
 
-    /// The gates that hold for a session or a loop since it began: see [`Trust::that_counts`].
+    /// The gates that hold for a session or a loop since it began: see [`Acceptances::that_count`].
     pub(crate) fn gates_for(
         &self,
         session: Option<&SessionId>,
         beginning: Beginning<'_>,
     ) -> io::Result<Found> {
-        self.gates_by(&self.trust()?.that_counts(&self.repo, session, beginning))
+        self.gates_by(&self.acceptances_for(session, beginning)?)
+    }
+
+    /// The acceptances that count for a session or a loop since it began.
+    pub(crate) fn acceptances_for(
+        &self,
+        session: Option<&SessionId>,
+        beginning: Beginning<'_>,
+    ) -> io::Result<Acceptances> {
+        Ok(Acceptances::that_count(self.trust()?.accepted(&self.repo), session, beginning))
     }
 
     /// The gates that these acceptances give.

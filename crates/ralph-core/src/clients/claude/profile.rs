@@ -1,6 +1,6 @@
 //! How the driver calls Claude Code, and services that are reached through it.
 
-use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, PromptBy, Value, resume, with_places};
+use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, Value, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 
 /// Twice as many as for the default agent.
@@ -12,25 +12,18 @@ pub(crate) const NAME: &str = "claude";
 
 pub(crate) fn claude() -> Profile {
     Profile {
-        name: NAME.into(),
-        program: "claude".into(),
         // `--allowedTools` takes every argument up to the next flag, so it comes last.
         arguments: with_places(
             &["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"],
             &[Argument::Session, Argument::Model, Argument::Budget, Argument::AllowedTools],
         ),
-        prompt: PromptBy::Stdin,
-        dialect: Dialect::Claude,
-        environment: Vec::new(),
-        max_iterations: DEFAULT_ITERATIONS,
         resume: resume(&["--resume", "{session}"]),
         cost_flag: Some("--max-budget-usd".into()),
         model_flag: Some("--model".into()),
-        model: None,
         may: "edit files in the project and run the gates' own commands; what else is allowed is in your `allow:` list"
             .into(),
         how_to_get: "npm install -g @anthropic-ai/claude-code".into(),
-        note: None,
+        ..Profile::of_client(NAME, Dialect::Claude)
     }
 }
 

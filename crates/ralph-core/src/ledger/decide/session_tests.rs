@@ -42,7 +42,8 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
 
 /// A stop of the session: what it said, what its list shows, what the gates show.
 fn stop(of: &Loop, mut findings: Vec<Finding>, session_stop: SessionStop) -> Facts {
-    findings.extend(session_stop.claims());
+    findings.extend(session_stop.tasks.clone().map(Finding::TaskList));
+    findings.extend(session_stop.promise.clone().map(Finding::Promise));
     let mut facts = facts(findings);
     facts.subject = Subject::Session;
     facts.preset = &preset::SESSION;

@@ -31,13 +31,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.workspace.repo_home, &Happening::Cancel(CancelCause::Command))? {
+        if found.happen(&place.repo_home, &Happening::Cancel(CancelCause::Command))? {
             cancelled += 1;
-            terminal::say(format_args!(
-                "{}: {}",
-                found.id,
-                language::telling(&found.state, None).cancelled()
-            ));
+            let line = language::telling(&found.state, None).cancelled();
+            terminal::say(format_args!("{}: {line}", found.id));
         }
     }
     if cancelled == 0 {

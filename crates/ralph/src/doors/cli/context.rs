@@ -1,5 +1,6 @@
 //! Where a command was called: the repo, what was accepted for it, and what is remembered of it.
 
+use std::ops::Deref;
 use std::path::Path;
 
 use ralph_core::model::id::{LoopId, SessionId};
@@ -21,6 +22,15 @@ use crate::work_tree::fingerprint::TreeReader;
 
 pub(super) struct Place {
     pub(super) workspace: Workspace,
+}
+
+/// A command's place is its workspace, with what only commands ask of it.
+impl Deref for Place {
+    type Target = Workspace;
+
+    fn deref(&self) -> &Workspace {
+        &self.workspace
+    }
 }
 
 impl Place {
@@ -58,17 +68,17 @@ impl Place {
 
     /// Everything that was accepted for this repo, the newest last.
     pub(super) fn accepted(&self) -> Result<&[Acceptance], Failure> {
-        Ok(self.workspace.trust()?.accepted(&self.workspace.repo))
+        Ok(self.trust()?.accepted(&self.repo))
     }
 
     pub(super) fn found(&self) -> Result<Found, Failure> {
-        Ok(self.workspace.gates_by(&Acceptances::all(self.accepted()?))?)
+        Ok(self.gates_by(&Acceptances::all(self.accepted()?))?)
     }
 
     /// What holds for the session in whose shell we are: what was accepted there does not count for itself.
     pub(super) fn found_for(&self, session: Option<&SessionId>) -> Result<Found, Failure> {
         match session {
-            Some(_) => Ok(self.workspace.gates_for(session, Beginning::Unknown)?),
+            Some(_) => Ok(self.gates_for(session, Beginning::Unknown)?),
             None => self.found(),
         }
     }
@@ -85,19 +95,19 @@ impl Place {
     pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, Failure> {
         if let Some(word) = word {
             let id = self.named_loop(Some(word))?;
-            if DrivenLoop::at(&self.workspace.repo_home, id.clone())?.is_some() {
+            if DrivenLoop::at(&self.repo_home, id.clone())?.is_some() {
                 return Ok(Vec::new());
             }
-            let found = SessionLoop::settle_at(&self.workspace, id.clone())?;
+            let found = SessionLoop::settle_at(self, id.clone())?;
             let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
             return Ok(vec![found.ok_or_else(none)?]);
         }
         if let Some(session) = surroundings::agent_session()
-            && let Some(found) = SessionLoop::settle_of(&self.workspace.home, &session)?
+            && let Some(found) = SessionLoop::settle_of(&self.home, &session)?
         {
             return Ok(vec![found]);
         }
-        Ok(SessionLoop::settle_open_in(&self.workspace)?)
+        Ok(SessionLoop::settle_open_in(self)?)
     }
 
     /// The loops of the driver that a command is about: the named one, else every one that is not over.
@@ -105,9 +115,9 @@ impl Place {
         match word {
             Some(word) => {
                 let id = self.named_loop(Some(word))?;
-                Ok(DrivenLoop::at(&self.workspace.repo_home, id)?.into_iter().collect())
+                Ok(DrivenLoop::at(&self.repo_home, id)?.into_iter().collect())
             }
-            None => Ok(DrivenLoop::open_in(&self.workspace.repo_home)?),
+            None => Ok(DrivenLoop::open_in(&self.repo_home)?),
         }
     }
 
@@ -136,7 +146,7 @@ impl Place {
     }
 
     pub(super) fn agent_above(&self) -> Option<AgentAbove> {
-        AgentAbove::find(&self.workspace.home, &self.workspace.repo, &self.workspace.repo_home)
+        AgentAbove::find(&self.home, &self.repo, &self.repo_home)
     }
 
     /// Whether nothing says that an agent runs this command.
@@ -146,16 +156,15 @@ impl Place {
 
     /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.
     pub(super) fn remember_ignore_rules(&self) -> Result<(), Failure> {
-        self.workspace.repo_home.create()?;
-        files::sweep_temporary(self.workspace.repo_home.dir());
-        let tree =
-            TreeReader::new(&self.workspace.repo.root).cache(self.workspace.repo_home.tree_cache()).read()?;
-        Ok(files::replace(&self.workspace.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
+        self.repo_home.create()?;
+        files::sweep_temporary(self.repo_home.dir());
+        let tree = TreeReader::new(&self.repo.root).cache(self.repo_home.tree_cache()).read()?;
+        Ok(files::replace(&self.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
     }
 
     /// The loop that a word means: its id or the beginning of it. Without a word, the one last active.
     pub(super) fn named_loop(&self, word: Option<&str>) -> Result<LoopId, Failure> {
-        let loops = self.workspace.repo_home.loops();
+        let loops = self.repo_home.loops();
         let Some(word) = word else {
             return loops
                 .into_iter()

@@ -39,7 +39,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let id = place.named_loop(arguments.r#loop.as_deref())?;
-    let ledger = place.workspace.loop_of(&id);
+    let ledger = place.loop_of(&id);
     if !arguments.json {
         terminal::say(paint(STRONG, &id));
     }

@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.workspace.repo_home, &happening)? {
+        if found.happen(&place.repo_home, &happening)? {
             paused += 1;
             terminal::say(format_args!("{}: paused; `ralph resume` goes on", found.id));
         }
@@ -53,8 +53,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 /// Sessions that are guarded without a loop of their own.
 fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Failure> {
     let mut freed = 0;
-    for watched in sessions::all_watched(&place.workspace.home, &place.workspace.repo.root) {
-        let guard = place.workspace.loop_of(&guard_id(&watched.session));
+    for watched in sessions::all_watched(&place.home, &place.repo.root) {
+        let guard = place.loop_of(&guard_id(&watched.session));
         if guard.append_what_follows(|state| happen(state, happening))?.1 {
             freed += 1;
             terminal::say(language::of_person().words().guard_freed);

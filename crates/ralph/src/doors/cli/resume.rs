@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 /// Nothing goes on. What is said of the last loop is its recorded end, but for *verified*: that is only said of gates that
 /// this very process has run.
 fn over(place: &Place, arguments: &Arguments) -> Done {
-    let last = DrivenLoop::last_in(&place.workspace.repo_home)?;
+    let last = DrivenLoop::last_in(&place.repo_home)?;
     match (loop_command::ended_without_a_word(place)?, last) {
         (Some(found), _) if !is_verified(&found) => loop_command::tell_end(place, &found, &arguments.output),
         (Some(found), _) => loop_command::verify_again(place, &found, &arguments.output),
@@ -125,8 +125,8 @@ fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
     if arguments.r#loop.is_some() {
         return Ok(held);
     }
-    for watched in sessions::all_watched(&place.workspace.home, &place.workspace.repo.root) {
-        let guard = place.workspace.loop_of(&guard_id(&watched.session));
+    for watched in sessions::all_watched(&place.home, &place.repo.root) {
+        let guard = place.loop_of(&guard_id(&watched.session));
         let resume = Happening::Resume { by: None };
         if guard.append_what_follows(|state| happen(state, &resume))?.1 {
             held += 1;

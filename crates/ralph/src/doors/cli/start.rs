@@ -47,12 +47,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 /// Starts a loop for that session, or for the first one that claims it, and tells of it.
 pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartRequest) -> Done {
     let in_force = accepted_gates(place.found_for(session)?);
-    let start = Start {
-        workspace: &place.workspace,
-        in_force: in_force.as_ref(),
-        session,
-        client: ancestry::named_client(),
-    };
+    let start =
+        Start { workspace: &place, in_force: in_force.as_ref(), session, client: ancestry::named_client() };
     let guarded = in_force.as_ref().is_some_and(|in_force| in_force.config.guard.holds_session());
     if guarded {
         // A loop of its own making would take the place of the guard.
@@ -74,7 +70,7 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
         Begun::New(_) => telling.started(&gates),
         Begun::GoesOn(_) => telling.resumed(),
     });
-    if gates.is_empty() && place.workspace.repo.config()?.is_some() {
+    if gates.is_empty() && place.repo.config()?.is_some() {
         terminal::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
     }
     if let Some(copied) = found.loop_file_copied() {

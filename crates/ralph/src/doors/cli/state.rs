@@ -373,13 +373,12 @@ fn newest(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure> {
 
 /// Every loop of that session: the one that it carries, wherever that is, then those of this repo, the newest first.
 fn loops_of(place: &Place, session: &SessionId) -> Result<Vec<SessionLoop>, Failure> {
-    let mut all: Vec<SessionLoop> =
-        SessionLoop::settle_of(&place.workspace.home, session)?.into_iter().collect();
-    for id in place.workspace.repo_home.loops() {
+    let mut all: Vec<SessionLoop> = SessionLoop::settle_of(&place.home, session)?.into_iter().collect();
+    for id in place.repo_home.loops() {
         if all.iter().any(|known| known.id == id) {
             continue;
         }
-        let found = SessionLoop::settle_at(&place.workspace, id)?;
+        let found = SessionLoop::settle_at(&place, id)?;
         all.extend(found.filter(|found| found.state.session.as_ref() == Some(session)));
     }
     Ok(all)

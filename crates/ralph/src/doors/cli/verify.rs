@@ -53,7 +53,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let mut place = Place::here(arguments.gate_timeout.as_deref())?;
-    if ancestry::inside_gate_of(&place.workspace.repo_home) {
+    if ancestry::inside_gate_of(&place.repo_home) {
         return Err(Failure::new(
             exit::USAGE,
             "already running inside a gate of this repo: `ralph verify` would wait for itself",
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     let mut in_force = accepted(&mut place, arguments.json)?;
     if in_force.config.gates.is_empty() || !in_force.config.enabled {
-        return Err(no_gates(&place.workspace.repo, &in_force));
+        return Err(no_gates(&place.repo, &in_force));
     }
     let subset = !arguments.gates.is_empty();
     if subset {
@@ -110,7 +110,7 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
     };
     match place.found()? {
         Found::Nothing => Err(nothing_here()),
-        Found::Revoked if place.workspace.repo.config()?.is_none() => Err(nothing_here()),
+        Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
         Found::Untrusted(_) | Found::Revoked if !asks_nobody && terminal::somebody_is_there() => {
             super::trust::show_and_ask(place)?;
             place.workspace = place.workspace.anew();
@@ -191,7 +191,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
     Case {
         limits,
         uses_receipts: is_users,
-        ..Case::new(&place.workspace, in_force, id, Subject::Plain, &preset::CHECK)
+        ..Case::new(&place, in_force, id, Subject::Plain, &preset::CHECK)
     }
 }
 

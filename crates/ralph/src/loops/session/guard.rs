@@ -139,8 +139,7 @@ impl SessionEvent<'_> {
         workspace.repo_home.create()?;
         let memory = TreeMemory::default();
         let tree = judge::tree_reader(workspace).remembering(&memory).read()?;
-        let trust = workspace.trust()?;
-        let counting = trust.that_counts(&workspace.repo, Some(self.session), Beginning::Unknown).counting;
+        let counting = workspace.acceptances_for(Some(self.session), Beginning::Unknown)?.counting;
         let seen = Event::PromptSeen {
             prompt: self.call.prompt.clone(),
             tree: TreeHash::new(tree.hash()),

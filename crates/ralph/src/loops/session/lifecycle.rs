@@ -75,7 +75,7 @@ impl SessionEvent<'_> {
     /// What is accepted later verifies nothing in this session.
     fn remember_beginning(&self, workspace: &Workspace) -> Result<(), NotChecked> {
         let repo = &workspace.repo;
-        let counting = workspace.trust()?.that_counts(repo, Some(self.session), Beginning::Unknown).counting;
+        let counting = workspace.acceptances_for(Some(self.session), Beginning::Unknown)?.counting;
         if counting.is_empty() && repo.config().is_ok_and(|config| config.is_none()) {
             return Ok(());
         }

@@ -183,7 +183,7 @@ impl MemberStop<'_> {
             (None, Some(began)) => Beginning::Session(&began.accepted),
             (None, None) => Beginning::Unknown,
         };
-        Ok(self.workspace.trust()?.that_counts(&self.workspace.repo, session, beginning))
+        self.workspace.acceptances_for(session, beginning)
     }
 
     /// The state of this agent's loop while it is being held.
@@ -303,7 +303,9 @@ impl MemberStop<'_> {
         }
         let state = self.workspace.state_of(&self.loop_id(session))?;
         let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
-        let Some(tree) = state.last.and_then(|last| last.tree).filter(|_| gave_up) else { return Ok(false) };
+        let Some(tree) = state.last.and_then(|last| last.judgement.tree).filter(|_| gave_up) else {
+            return Ok(false);
+        };
         let memory = TreeMemory::default();
         let now = judge::tree_reader(self.workspace).remembering(&memory).read();
         Ok(now.is_ok_and(|now| tree == TreeHash::new(now.hash())))

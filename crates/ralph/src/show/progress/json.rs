@@ -34,20 +34,14 @@ pub(super) fn left_out(count: u64) -> String {
 }
 
 fn write(at: Timestamp, record: Record<'_>) -> String {
-    let (event, fields) = match serde_json::to_value(record) {
-        Ok(Value::Object(mut fields)) => (fields.remove("event"), fields),
-        _ => (None, serde_json::Map::new()),
-    };
-    serde_json::to_string(&Line { event, at, fields }).unwrap_or_default()
+    serde_json::to_string(&Line { record, at }).unwrap_or_default()
 }
 
-/// The name and the time come first, for people who look at it.
 #[derive(Serialize)]
-struct Line {
-    event: Option<Value>,
-    at: Timestamp,
+struct Line<'a> {
     #[serde(flatten)]
-    fields: serde_json::Map<String, Value>,
+    record: Record<'a>,
+    at: Timestamp,
 }
 
 /// What a line holds besides its time.

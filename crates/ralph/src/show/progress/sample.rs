@@ -212,8 +212,8 @@ pub(crate) fn story(tell: &mut dyn FnMut(&LoopEvent)) {
     let held = held();
     tell(&LoopEvent::agent_ended(&first, &held));
     for (gate, outcome) in plan.gates.iter().zip([Outcome::Passed, Outcome::Failed { code: 101 }]) {
-        tell(&LoopEvent::gate_started(gate));
-        tell(&LoopEvent::gate_ended(gate));
+        tell(&LoopEvent::GateStarted { gate: gate.name.clone() });
+        tell(&LoopEvent::GateEnded { gate: gate.name.clone() });
         tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), outcome, 3_100)));
     }
     tell(&LoopEvent::TreeChanged { files: vec!["src/lib.rs".to_owned()] });
@@ -225,8 +225,8 @@ pub(crate) fn story(tell: &mut dyn FnMut(&LoopEvent)) {
     let verified = ended(Verdict::Verified, Reason::AllGatesPassed, None);
     tell(&LoopEvent::agent_ended(&run(AgentEnd::Finished, 60, 80_000), &verified));
     for gate in &plan.gates {
-        tell(&LoopEvent::gate_started(gate));
-        tell(&LoopEvent::gate_ended(gate));
+        tell(&LoopEvent::GateStarted { gate: gate.name.clone() });
+        tell(&LoopEvent::GateEnded { gate: gate.name.clone() });
         tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), Outcome::Passed, 800)));
     }
     tell(&LoopEvent::judged(2, &verified));

@@ -70,9 +70,9 @@ fn at_the_gates() -> Stage {
     let plan = sample::plan();
     let state = sample::held();
     stage.receive(&LoopEvent::agent_ended(&sample::run(AgentEnd::Finished, 75, 120_000), &state));
-    stage.receive(&LoopEvent::gate_started(&plan.gates[0]));
+    stage.receive(&LoopEvent::GateStarted { gate: plan.gates[0].name.clone() });
     stage.receive(&LoopEvent::gate_finished(&sample::report("fmt", Outcome::Passed, 800)));
-    stage.receive(&LoopEvent::gate_started(&plan.gates[1]));
+    stage.receive(&LoopEvent::GateStarted { gate: plan.gates[1].name.clone() });
     stage.pass(12);
     stage
 }
@@ -117,7 +117,7 @@ fn the_gates_as_they_finish() {
   Ctrl-C to pause"
     );
     let plan = sample::plan();
-    stage.receive(&LoopEvent::gate_ended(&plan.gates[1]));
+    stage.receive(&LoopEvent::GateEnded { gate: plan.gates[1].name.clone() });
     assert!(stage.shown(80, 24).contains("  ⠋ test  12s, reading the tree"));
     stage.receive(&LoopEvent::gate_finished(&sample::report("test", Outcome::Failed { code: 101 }, 12_300)));
     let warns = GateReport { advisory: true, ..sample::report("lint", Outcome::Failed { code: 1 }, 40) };
@@ -175,7 +175,7 @@ fn in_a_low_terminal_the_gates_to_look_at_are_shown() {
     let mut stage = at_the_gates();
     for number in 0..20 {
         let gate = sample::gate(&format!("more{number}"), "true");
-        stage.receive(&LoopEvent::gate_started(&gate));
+        stage.receive(&LoopEvent::GateStarted { gate: gate.name.clone() });
         stage.receive(&LoopEvent::gate_finished(&sample::report(gate.name.as_str(), Outcome::Passed, 5)));
     }
     stage.receive(&LoopEvent::gate_finished(&sample::report("more7", Outcome::Failed { code: 1 }, 5)));
@@ -243,7 +243,7 @@ proptest::proptest! {
         stage.shown(columns, rows);
         let gate = sample::gate(&text, "true");
         stage.receive(&LoopEvent::agent_ended(&sample::run(AgentEnd::Finished, 1, 1), &sample::held()));
-        stage.receive(&LoopEvent::gate_started(&gate));
+        stage.receive(&LoopEvent::GateStarted { gate: gate.name.clone() });
         stage.shown(columns, rows);
     }
 }
