@@ -540,7 +540,7 @@ impl Wiring {
 fn recent_loops(place: &Place) -> Result<Vec<SessionLoop>, Failure> {
     let mut loops = Vec::new();
     for id in place.repo_home.loops() {
-        loops.extend(SessionLoop::settle_at(&place, id)?);
+        loops.extend(SessionLoop::settle_at(place, id)?);
         if loops.len() == RECENT {
             break;
         }

@@ -181,7 +181,7 @@ fn drive(
     let output = output.output();
     let tasks = plan.goal.list.clone().map(|list| tasks::progress_of(place.repo.root.clone(), list));
     let mut follow = follow::new(output, plan, &place.home, tasks, signals);
-    let driver = Driver { workspace: &place, plan, signals, follow: &mut follow, keeper, ledger };
+    let driver = Driver { workspace: place, plan, signals, follow: &mut follow, keeper, ledger };
     let state = driver.drive()?;
     drop(follow);
     end(place, &plan.loop_id, &state, output);
@@ -191,9 +191,9 @@ fn drive(
 /// The last loop here, if its driver was killed when it was over already, but before it could say so.
 pub(super) fn ended_without_a_word(place: &Place) -> Result<Option<DrivenLoop>, Failure> {
     let Some(last) = DrivenLoop::last_in(&place.repo_home)? else { return Ok(None) };
-    let setting = report::setting(&place);
+    let setting = report::setting(place);
     let was_told =
-        last.is_open() || last.driven_by().is_some() || report::is_written(&place, &last.id, setting)?;
+        last.is_open() || last.driven_by().is_some() || report::is_written(place, &last.id, setting)?;
     Ok((!was_told).then_some(last))
 }
 
@@ -201,7 +201,7 @@ pub(super) fn ended_without_a_word(place: &Place) -> Result<Option<DrivenLoop>, 
 pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArguments) -> Done {
     files::sweep_temporary(&place.repo_home.loop_dir(&found.id));
     driver::keep_last_tree(&place.repo, &place.repo_home, &found.id, &found.state);
-    if let (Output::Quiet, Ok(Some(report))) = (output.output(), report::of_loop(&place, &found.id)) {
+    if let (Output::Quiet, Ok(Some(report))) = (output.output(), report::of_loop(place, &found.id)) {
         report.summary().iter().take(1).for_each(|line| terminal::remark(terminal::painted(line)));
     }
     end(place, &found.id, &found.state, output.output());
@@ -210,7 +210,7 @@ pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArgumen
 
 /// A loop is recorded as verified, by a process that is gone: what it is worth now is what its gates say now.
 pub(super) fn verify_again(place: &Place, found: &DrivenLoop, output: &OutputArguments) -> Done {
-    let in_force = driver::in_force(&place, &found.state)?;
+    let in_force = driver::in_force(place, &found.state)?;
     if !in_force.has_gates() {
         return Err(no_gates_any_more());
     }
@@ -245,10 +245,10 @@ fn no_gates_any_more() -> Failure {
 /// Writes the report and shows how it ended. The end holds, whether or not there is a report of it.
 fn end(place: &Place, id: &LoopId, state: &State, output: Output) {
     let (_repo, _repo_home) = (&place.repo, &place.repo_home);
-    let setting = report::setting(&place);
-    let written = report::write(&place, id, setting);
+    let setting = report::setting(place);
+    let written = report::write(place, id, setting);
     if output == Output::People
-        && let Ok(Some(report)) = report::of_loop(&place, id)
+        && let Ok(Some(report)) = report::of_loop(place, id)
     {
         let columns = 20;
         for line in report.summary().into_iter().chain(report.grid(columns)) {

@@ -102,7 +102,7 @@ fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
     for line in report.page() {
         terminal::say(terminal::painted(&line));
     }
-    if let Some(written) = report::newest_of(&place, &report.id) {
+    if let Some(written) = report::newest_of(place, &report.id) {
         terminal::say("");
         terminal::say(paint(FAINT, format!("  {}", written.markdown.display())));
     }
@@ -111,7 +111,7 @@ fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
 
 /// The loop that is meant. Without a word the last one that was started for a task: a look at the gates is none.
 fn find(place: &Place, word: Option<&str>) -> Result<LoopReport, Failure> {
-    let of = |id: &LoopId| report::of_loop(&place, id);
+    let of = |id: &LoopId| report::of_loop(place, id);
     if word.is_some() {
         let id = place.named_loop(word)?;
         let none =
@@ -169,9 +169,9 @@ fn complete(place: &Place, outcome: ManualOutcome, summary: &str, recommendation
         summary: summary.to_owned(),
         recommendations: recommendations.map(str::to_owned),
     };
-    let setting = report::setting(&place);
+    let setting = report::setting(place);
     let written =
-        report::write_text(&place, &report.markdown(), &report.json(), setting).map_err(|error| {
+        report::write_text(place, &report.markdown(), &report.json(), setting).map_err(|error| {
             Failure::new(exit::NOT_VERIFIED, format!("the report could not be written: {error}"))
         })?;
     std::fs::remove_file(place.repo_home.manual_report())?;

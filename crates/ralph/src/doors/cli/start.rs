@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartRequest) -> Done {
     let in_force = accepted_gates(place.found_for(session)?);
     let start =
-        Start { workspace: &place, in_force: in_force.as_ref(), session, client: ancestry::named_client() };
+        Start { workspace: place, in_force: in_force.as_ref(), session, client: ancestry::named_client() };
     let guarded = in_force.as_ref().is_some_and(|in_force| in_force.config.guard.holds_session());
     if guarded {
         // A loop of its own making would take the place of the guard.

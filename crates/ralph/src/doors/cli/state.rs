@@ -378,7 +378,7 @@ fn loops_of(place: &Place, session: &SessionId) -> Result<Vec<SessionLoop>, Fail
         if all.iter().any(|known| known.id == id) {
             continue;
         }
-        let found = SessionLoop::settle_at(&place, id)?;
+        let found = SessionLoop::settle_at(place, id)?;
         all.extend(found.filter(|found| found.state.session.as_ref() == Some(session)));
     }
     Ok(all)

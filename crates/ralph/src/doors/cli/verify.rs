@@ -188,11 +188,7 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
     // What an agent's shell makes stands in for nothing, green or red.
     let is_users = !place.is_agents_shell();
     let id = if is_users { ledger::plain_loop() } else { ledger::agents_plain_loop() };
-    Case {
-        limits,
-        uses_receipts: is_users,
-        ..Case::new(&place, in_force, id, Subject::Plain, &preset::CHECK)
-    }
+    Case { limits, uses_receipts: is_users, ..Case::new(place, in_force, id, Subject::Plain, &preset::CHECK) }
 }
 
 /// What a run of `verify` says.
