@@ -254,7 +254,10 @@ impl OrdinaryUser {
         if let Some(uid) = uid {
             let top = sandbox.home().parent().expect("the sandbox").to_owned();
             give_away(&top, uid);
-            fs::copy(RALPH, top.join("ralph")).expect("a copy that every user can read");
+            // By another process: a program that is open for writing here could be inherited by whatever another test starts
+            // at that moment, and could not be run ("text file busy").
+            let copied = Command::new("cp").arg(RALPH).arg(top.join("ralph")).status();
+            assert!(copied.expect("cp").success(), "a copy that every user can read");
         }
         Self { sandbox, uid }
     }
@@ -284,7 +287,7 @@ impl OrdinaryUser {
 input=$1; shift
 "$@" < "$input" > ../stdout 2> ../stderr &
 victim=$!
-until test -e ../running; do sleep 0.01; done
+until test -e ../running || ! kill -0 $victim; do sleep 0.01; done
 true 3<> /proc/$victim/mem && echo reached
 stat -c 'owner %u' /proc/$victim/environ
 if command -v gdb > /dev/null; then
@@ -366,7 +369,7 @@ fn no_process_of_the_same_user_reaches_into_one_that_gives_a_verdict() {
 fn a_verify_inside_an_agents_run_can_still_be_found_by_its_mark() {
     let user = OrdinaryUser::new(&verify_list(&[WAITS]));
     let agent = format!(
-        "command:cat > /dev/null; {} verify > /dev/null 2>&1 & until test -e ../running; do sleep 0.01; done; \
+        "command:cat > /dev/null; {} verify > /dev/null 2>&1 & until test -e ../running || ! kill -0 $victim; do sleep 0.01; done; \
          stat -c %u /proc/$!/environ > ../owner; : > ../go; wait",
         user.program()
     );

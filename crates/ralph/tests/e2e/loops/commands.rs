@@ -106,11 +106,13 @@ fn a_pause_is_heard_and_a_word_goes_on() {
         .then_prompt("What is two and two?")
         .then_prompt("continue")
         .play(Script::new().main(turns));
-    assert_eq!(
-        life_of(&sandbox, LOOP)[3..],
-        ["erred agent_execution", "paused word", "resumed", VERIFIED],
-        "{seen}"
-    );
+    // The client does not wait for the hook that reports its error: it may come before the pause or be lost after it.
+    let life: Vec<String> = life_of(&sandbox, LOOP)
+        .into_iter()
+        .skip(3)
+        .filter(|event| event != "erred agent_execution")
+        .collect();
+    assert_eq!(life, ["paused word", "resumed", VERIFIED], "{seen}");
     assert!(seen.output.results()[1].contains("Loop paused"), "{seen}");
     assert_eq!(seen.requests_of_session(), 5, "the word itself is no prompt for the model: {seen}");
 }
