@@ -1,6 +1,15 @@
-//! `ralph`: holds a coding agent until its work is shown to be done.
+//! `ralph` keeps a coding agent working until its work is verified.
 //!
-//! Two doors: `hook`, which must cost next to nothing, and everything else.
+//! Two doors: the hook of an agent client, which must cost next to nothing, and the command line. The map, from the top; a
+//! room uses only those below it (`tests/it/rooms.rs` keeps that):
+//! - `doors`: the hook and the commands
+//! - `loops`: what a loop is and how it lives: judged, carried by a session, driven, reported
+//! - `checks`: what "done" is made of: gates, task list, promise, markers, hygiene
+//! - `clients`: everything that is one agent client's
+//! - `show`: the terminal, the progress of a loop, exit codes, the language
+//! - `store`: what is remembered, and what is left in a repo for others to read
+//! - `work_tree`: the fingerprint of the files, git, checkpoints
+//! - `sys`: processes, signals, files, the clock, the environment
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start programs as they like"))]
 

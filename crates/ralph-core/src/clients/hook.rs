@@ -1,4 +1,5 @@
-//! One vocabulary for every agent client: what a hook call says, what a hook may answer. Each client's dialect is one file.
+//! One vocabulary for every agent client: what a hook call says, and what a hook may answer. How a client writes it is a
+//! [`HookWire`], in a file of its own.
 
 use crate::model::id::{AgentId, SessionId};
 

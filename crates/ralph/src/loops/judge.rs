@@ -1,7 +1,7 @@
 //! The one engine behind every door: look, decide, remember, act.
 //!
 //! A stop takes one or two steps of [`decide`]. State changes only under the repo's lock, which is held for moments;
-//! gates run outside it, one set at a time in one repo, and whoever waited finds the receipts.
+//! gates run outside it, one set at a time in one repo.
 
 use std::io;
 use std::path::PathBuf;
