@@ -26,7 +26,7 @@ use ralph_core::ledger::line::{self as ledger_line, Head};
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::finding::Finding;
-use ralph_core::model::gate::plan::{Plan, Progress};
+use ralph_core::model::gate::plan::{GatePlan, PlanProgress};
 use ralph_core::model::id::AgentId;
 use ralph_core::model::layout::{self, Layout};
 use ralph_core::model::limits::Limits;
@@ -111,13 +111,13 @@ pub fn config(bytes: &[u8]) {
                 continue;
             }
         };
-        let plan = Plan::new(&config.gates).expect("checked when it was read");
-        let mut progress = vec![Progress::Waiting; config.gates.len()];
-        while progress.contains(&Progress::Waiting) {
+        let plan = GatePlan::new(&config.gates).expect("checked when it was read");
+        let mut progress = vec![PlanProgress::Waiting; config.gates.len()];
+        while progress.contains(&PlanProgress::Waiting) {
             let ready = plan.ready(&progress, false);
             assert!(!ready.is_empty(), "a plan that never ends");
             for at in ready {
-                progress[at] = Progress::Passed;
+                progress[at] = PlanProgress::Passed;
             }
         }
         for (at, gate) in config.gates.iter().enumerate() {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clients::profile::Profile;
 use crate::model::budget::Budget;
-use crate::model::gate::plan::{Plan, PlanError};
+use crate::model::gate::plan::{GatePlan, PlanError};
 use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::model::id::GateName;
 use crate::model::layout::Layout;
@@ -115,7 +115,7 @@ fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, P
         let gate = gate(entry, defaults, &gates)?;
         gates.push(gate);
     }
-    match Plan::new(&gates) {
+    match GatePlan::new(&gates) {
         Ok(_) => Ok(gates),
         Err(error) => Err(plan_problem(&error, &gates, &places)),
     }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::prose::{self, Part};
+use crate::claims::prose::{self, ProsePart};
 use crate::model::promise_seen::{NearMiss, PromiseSeen};
 
 const OPENING: &str = "<promise>";
@@ -157,10 +157,10 @@ fn stretches(message: &str) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     for line in prose::lines(message) {
         let place = match line.part {
-            Part::Prose | Part::Indented => Place::OwnWords,
-            Part::Fenced => Place::Code,
-            Part::Quote => Place::Quote,
-            Part::Comment => Place::Comment,
+            ProsePart::Prose | ProsePart::Indented => Place::OwnWords,
+            ProsePart::Fenced => Place::Code,
+            ProsePart::Quote => Place::Quote,
+            ProsePart::Comment => Place::Comment,
         };
         match stretches.last_mut() {
             Some(last) if last.place == place => {

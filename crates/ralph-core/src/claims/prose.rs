@@ -3,13 +3,13 @@
 
 /// One line without its end, and what it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
+pub(crate) struct ProseLine<'a> {
     pub(crate) text: &'a str,
-    pub(crate) part: Part,
+    pub(crate) part: ProsePart,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ProsePart {
     /// The writer's own words; blank lines too.
     Prose,
     /// Between two fences, and the fences themselves.
@@ -21,18 +21,18 @@ pub(crate) enum Part {
 }
 
 /// Every line of a text, in order. A fence or a comment that nobody closes runs to the end.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = ProseLine<'_>> {
     let mut open = Open::Nothing;
     without_byte_order_mark(text).lines().map(move |line| {
         let (part, next) = open.read(line);
         open = next;
-        Line { text: line, part }
+        ProseLine { text: line, part }
     })
 }
 
 /// The lines that are prose.
 pub(crate) fn own_words(text: &str) -> impl Iterator<Item = &str> {
-    lines(text).filter(|line| line.part == Part::Prose).map(|line| line.text)
+    lines(text).filter(|line| line.part == ProsePart::Prose).map(|line| line.text)
 }
 
 fn without_byte_order_mark(text: &str) -> &str {
@@ -52,35 +52,37 @@ enum Open {
 
 impl Open {
     /// What this line is, and what is open after it.
-    fn read(self, line: &str) -> (Part, Self) {
+    fn read(self, line: &str) -> (ProsePart, Self) {
         match self {
-            Self::Fence(fence) => (Part::Fenced, if fence.is_closed_by(line) { Self::Nothing } else { self }),
-            Self::Comment => (Part::Comment, if line.contains("-->") { Self::Nothing } else { self }),
+            Self::Fence(fence) => {
+                (ProsePart::Fenced, if fence.is_closed_by(line) { Self::Nothing } else { self })
+            }
+            Self::Comment => (ProsePart::Comment, if line.contains("-->") { Self::Nothing } else { self }),
             Self::CommentInParagraph if line.trim().is_empty() || list_item(line.trim_start()).is_some() => {
                 Self::Nothing.read(line)
             }
             Self::CommentInParagraph => {
-                (Part::Comment, if line.contains("-->") { Self::Nothing } else { self })
+                (ProsePart::Comment, if line.contains("-->") { Self::Nothing } else { self })
             }
             Self::Nothing => Self::begin(line),
         }
     }
 
-    fn begin(line: &str) -> (Part, Self) {
+    fn begin(line: &str) -> (ProsePart, Self) {
         // A block may begin in a list item: what counts is what stands behind the marks.
         let content = innermost_item(line);
         if let Some(fence) = Fence::opened_by(line, content) {
-            (Part::Fenced, Self::Fence(fence))
+            (ProsePart::Fenced, Self::Fence(fence))
         } else if content.starts_with("<!--") {
-            (Part::Comment, if content.contains("-->") { Self::Nothing } else { Self::Comment })
+            (ProsePart::Comment, if content.contains("-->") { Self::Nothing } else { Self::Comment })
         } else if content.starts_with('>') {
-            (Part::Quote, Self::Nothing)
+            (ProsePart::Quote, Self::Nothing)
         } else if is_indented(line) && !content.is_empty() {
-            (Part::Indented, Self::Nothing)
+            (ProsePart::Indented, Self::Nothing)
         } else if leaves_a_comment_open(line) {
-            (Part::Prose, Self::CommentInParagraph)
+            (ProsePart::Prose, Self::CommentInParagraph)
         } else {
-            (Part::Prose, Self::Nothing)
+            (ProsePart::Prose, Self::Nothing)
         }
     }
 }
@@ -167,12 +169,12 @@ pub(crate) fn without_emphasis(text: &str) -> &str {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Part::{Comment, Fenced, Indented, Prose, Quote};
+    use super::ProsePart::{Comment, Fenced, Indented, Prose, Quote};
     use super::*;
 
     #[test]
     fn every_line_is_part_of_one_thing() {
-        let table: [(&str, &[Part]); 34] = [
+        let table: [(&str, &[ProsePart]); 34] = [
             ("one\n\ntwo", &[Prose, Prose, Prose]),
             ("\u{feff}one\r\ntwo\r\n", &[Prose, Prose]),
             ("```\nx\n```\ny", &[Fenced, Fenced, Fenced, Prose]),

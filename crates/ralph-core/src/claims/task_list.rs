@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::claims::prose::{self, Part};
+use crate::claims::prose::{self, ProsePart};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskList {
@@ -50,9 +50,9 @@ impl TaskList {
             let content = line.text.trim();
             // What is four columns in is a nested item here, not code.
             let counts = match line.part {
-                Part::Prose => true,
-                Part::Indented => prose::list_item(content).is_some(),
-                Part::Fenced | Part::Quote | Part::Comment => false,
+                ProsePart::Prose => true,
+                ProsePart::Indented => prose::list_item(content).is_some(),
+                ProsePart::Fenced | ProsePart::Quote | ProsePart::Comment => false,
             };
             if !counts {
                 continue;

@@ -81,14 +81,14 @@ const REMEMBERED: usize = 64;
 const LONGEST_ID: usize = 128;
 
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct CodexReader {
     /// Items that were told when they began.
     begun: VecDeque<String>,
     last_said: String,
     turns: u32,
 }
 
-impl Reader {
+impl CodexReader {
     fn item(&mut self, item: &Item, begins: bool, out: &mut Out<'_>) -> Line {
         match item.r#type.as_str() {
             "agent_message" if !begins => {
@@ -171,7 +171,7 @@ impl Reader {
     }
 }
 
-impl ReadLines for Reader {
+impl ReadLines for CodexReader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
         let Some(row) = object::<Row>(line) else { return Line::Unknown };
         match (row.r#type.as_str(), &row.item.0) {

@@ -72,7 +72,7 @@ impl Arguments {
 }
 
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct CopilotReader {
     last_said: String,
     error: Option<Failure>,
     turns: u32,
@@ -84,7 +84,7 @@ struct Failure {
     status: Option<u16>,
 }
 
-impl Reader {
+impl CopilotReader {
     fn message(&mut self, data: &Data, out: &mut Out<'_>) {
         if data.content.filled().is_some() && data.parent_tool_call_id.0.is_none() {
             self.last_said = out.message(data.content.as_str());
@@ -126,7 +126,7 @@ impl Reader {
     }
 }
 
-impl ReadLines for Reader {
+impl ReadLines for CopilotReader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
         let Some(row) = object::<Row>(line) else { return Line::Unknown };
         match (row.r#type.as_str(), &row.data.0) {

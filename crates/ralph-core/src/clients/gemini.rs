@@ -93,13 +93,13 @@ struct Failure {
 const MOST_KEPT: usize = 4 * MOST_MESSAGE;
 
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct GeminiReader {
     /// What the agent is saying, or the end of it.
     saying: String,
     last_said: String,
 }
 
-impl Reader {
+impl GeminiReader {
     fn hear(&mut self, row: &Row, out: &mut Out<'_>) {
         if !row.delta.0 {
             self.finish_saying(out);
@@ -153,7 +153,7 @@ impl Reader {
     }
 }
 
-impl ReadLines for Reader {
+impl ReadLines for GeminiReader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
         let Some(row) = object::<Row>(line) else { return Line::Unknown };
         if (row.r#type.as_str(), row.role.as_str()) == ("message", "assistant") {

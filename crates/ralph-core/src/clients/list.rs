@@ -33,12 +33,12 @@ pub fn stream_reader(dialect: Dialect, cost_before: Micros) -> StreamReader {
 
 fn line_reader(dialect: Dialect, cost_before: Micros) -> Box<dyn ReadLines> {
     match dialect {
-        Dialect::Claude => Box::new(claude::stream::Reader::new(cost_before)),
-        Dialect::Codex => Box::<codex::Reader>::default(),
-        Dialect::Gemini => Box::<gemini::Reader>::default(),
-        Dialect::Copilot => Box::<copilot::Reader>::default(),
-        Dialect::OpenCode => Box::<opencode::Reader>::default(),
-        Dialect::Plain => Box::new(plain::Reader),
+        Dialect::Claude => Box::new(claude::stream::ClaudeReader::new(cost_before)),
+        Dialect::Codex => Box::<codex::CodexReader>::default(),
+        Dialect::Gemini => Box::<gemini::GeminiReader>::default(),
+        Dialect::Copilot => Box::<copilot::CopilotReader>::default(),
+        Dialect::OpenCode => Box::<opencode::OpenCodeReader>::default(),
+        Dialect::Plain => Box::new(plain::PlainReader),
     }
 }
 

@@ -99,14 +99,14 @@ struct FailureData {
 }
 
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct OpenCodeReader {
     session: Option<String>,
     last_said: String,
     /// What the steps so far came to.
     so_far: Option<RunResult>,
 }
 
-impl Reader {
+impl OpenCodeReader {
     fn meet(&mut self, session: &Text, out: &mut Out<'_>) {
         if let Some(id) = session.filled().filter(|id| is_session_id(id))
             && self.session.as_deref() != Some(id)
@@ -156,7 +156,7 @@ impl Reader {
     }
 }
 
-impl ReadLines for Reader {
+impl ReadLines for OpenCodeReader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
         let Some(row) = object::<Row>(line) else { return Line::Unknown };
         let part = row.part.0.unwrap_or_default();

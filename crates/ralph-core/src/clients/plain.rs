@@ -2,9 +2,9 @@
 
 use crate::clients::stream::{Line, Out, ReadLines};
 
-pub(crate) struct Reader;
+pub(crate) struct PlainReader;
 
-impl ReadLines for Reader {
+impl ReadLines for PlainReader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
         out.said(line);
         Line::Known

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clients::profile::Profile;
-use crate::model::drive_options::Wishes;
+use crate::model::drive_options::DriveOptions;
 use crate::model::gate::Gate;
 use crate::model::goal::Goal;
 use crate::model::id::LoopId;
@@ -14,7 +14,7 @@ pub struct DrivePlan {
     pub loop_id: LoopId,
     pub goal: Goal,
     pub profile: Profile,
-    pub wishes: Wishes,
+    pub wishes: DriveOptions,
     pub limits: Limits,
     pub gates: Vec<Gate>,
     /// More that the agent may do, from the person's own config.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::{AgentEnd, AgentRun, Event, Owner};
-use crate::model::drive_options::Wishes;
+use crate::model::drive_options::DriveOptions;
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 use crate::model::promise_seen::PromiseSeen;
@@ -18,7 +18,7 @@ use crate::model::promise_seen::PromiseSeen;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drive {
-    pub wishes: Option<Wishes>,
+    pub wishes: Option<DriveOptions>,
     /// Iterations that count, the open one included.
     pub iterations: u32,
     pub open: Option<OpenIteration>,

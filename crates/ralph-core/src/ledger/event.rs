@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claims::agent_report::AgentReport;
 use crate::clients::stream::{Denial, Tokens};
-use crate::model::drive_options::Wishes;
+use crate::model::drive_options::DriveOptions;
 use crate::model::gate::GateReport;
 use crate::model::gate::receipt::Receipt;
 use crate::model::goal::Goal;
@@ -84,7 +84,7 @@ pub enum Event {
         prompt: Option<String>,
         /// How the driver is to go about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        drive: Option<Wishes>,
+        drive: Option<DriveOptions>,
         /// Files that the user's own runs of the gates rewrote with equal content: compared by content only.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rewritten: Vec<String>,

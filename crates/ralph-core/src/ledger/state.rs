@@ -84,14 +84,14 @@ pub struct State {
     /// Every tree that failed in this loop, the newest last: what passes on one of them proves nothing.
     pub failed_trees: Vec<TreeHash>,
     /// What a guarded session did since the user's last prompt.
-    pub watch: Option<Watch>,
+    pub watch: Option<SessionWatch>,
     /// Files that the user's own runs of the gates rewrote with equal content, as known when it began.
     pub rewritten: Vec<String>,
 }
 
 /// What is known of a guarded session since the user's last prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watch {
+pub struct SessionWatch {
     /// The session's first prompt.
     pub since: Timestamp,
     /// The definitions that were accepted then.
@@ -295,7 +295,7 @@ impl State {
                 }
             }
             Event::PromptSeen { prompt, tree, accepted, rewritten, red } => {
-                let first = Watch {
+                let first = SessionWatch {
                     since: at,
                     accepted: accepted.clone(),
                     rewritten: rewritten.clone(),
@@ -430,13 +430,13 @@ impl State {
     }
 
     /// The first prompt says what counts in this session; later ones only which tree they found.
-    fn see_prompt(&mut self, now: Watch) {
+    fn see_prompt(&mut self, now: SessionWatch) {
         self.watch = Some(match self.watch.take() {
             None => now,
             // What was written and not judged is still to be judged, whoever says something in between.
-            Some(watch) if watch.unjudged => Watch { prompt: now.prompt, found: now.found, ..watch },
+            Some(watch) if watch.unjudged => SessionWatch { prompt: now.prompt, found: now.found, ..watch },
             Some(watch) => {
-                Watch { prompt: now.prompt, found: now.found, tree: now.tree, wrote: false, ..watch }
+                SessionWatch { prompt: now.prompt, found: now.found, tree: now.tree, wrote: false, ..watch }
             }
         });
     }

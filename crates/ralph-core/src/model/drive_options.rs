@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How the person wants the loop driven; it holds for its whole life.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wishes {
+pub struct DriveOptions {
     /// The name of its profile, or `command:` with what is run.
     pub agent: String,
     pub memory: Memory,

@@ -26,12 +26,12 @@ const FIELD: usize = 160;
 
 /// How many boxes of the task list are ticked. A total of 0 means that there is no list, and nothing is shown of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TaskProgress {
     pub done: usize,
     pub total: usize,
 }
 
-impl Progress {
+impl TaskProgress {
     /// Rounded down, so that 100 means all of them. None without a list.
     pub fn percent(self) -> Option<u128> {
         (self.total > 0).then(|| self.share(100))
@@ -44,7 +44,7 @@ impl Progress {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Iteration {
+pub struct IterationCount {
     pub n: u32,
     /// None: no limit.
     pub most: Option<u32>,
@@ -65,15 +65,15 @@ pub enum Banner<'a> {
     /// Without a promise and without gates it says that nothing will hold the loop.
     Started {
         task: &'a str,
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
         next: Option<&'a str>,
         promise: Option<&'a str>,
         gates: &'a [GateName],
     },
     Running {
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
         next: Option<&'a str>,
         failing: &'a [GateName],
         /// The promise that is still wanted.
@@ -81,44 +81,44 @@ pub enum Banner<'a> {
         false_promises: u32,
     },
     Resumed {
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
         next: Option<&'a str>,
     },
     /// The limit of `most` is reached; going on grants `more`.
     Limit {
         most: u32,
         more: u32,
-        progress: Progress,
+        progress: TaskProgress,
     },
     /// These came in a row, the oldest first.
     Errors {
         errors: &'a [(ErrorKind, String)],
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
     },
     Paused {
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
     },
     Done {
         proof: Proof,
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
         false_promises: u32,
     },
     /// So many stops in a row were equal.
     Stuck {
         equal: u32,
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
         failing: &'a [GateName],
     },
     /// Let go before the client would have ended the turn by itself.
     Capped {
         cap: u32,
-        iteration: Iteration,
-        progress: Progress,
+        iteration: IterationCount,
+        progress: TaskProgress,
         failing: &'a [GateName],
     },
     Cancelled {
@@ -146,7 +146,7 @@ pub fn one_line(banner: &Banner<'_>, lang: Lang) -> String {
 }
 
 /// `[████░░…] 46%`; empty without a task list. The bar is full only when everything is done.
-pub fn bar(progress: Progress) -> String {
+pub fn bar(progress: TaskProgress) -> String {
     let Some(percent) = progress.percent() else { return String::new() };
     let nearest = progress.share(BAR * 2).div_ceil(2);
     let full = if percent == 100 { BAR } else { nearest.min(BAR - 1) };
@@ -300,25 +300,25 @@ fn bullets<const N: usize>(heading: &'static str, items: [String; N]) -> Part {
     Part::List { heading, bullet: "- ", items: items.into() }
 }
 
-fn standing(words: &Words, iteration: Iteration, progress: Progress) -> Vec<Part> {
+fn standing(words: &Words, iteration: IterationCount, progress: TaskProgress) -> Vec<Part> {
     let mut parts = vec![iteration_line(words, iteration)];
     parts.extend(progress_with_bar(words, progress));
     parts
 }
 
-fn iteration_line(words: &Words, Iteration { n, most }: Iteration) -> Part {
+fn iteration_line(words: &Words, IterationCount { n, most }: IterationCount) -> Part {
     match most {
         Some(most) => signed("🔁", words.iteration, &[("n", &n), ("most", &most)]),
         None => signed("🔁", words.iteration_unlimited, &[("n", &n)]),
     }
 }
 
-fn progress_line(words: &Words, progress: Progress) -> Option<Part> {
-    let Progress { done, total } = progress;
+fn progress_line(words: &Words, progress: TaskProgress) -> Option<Part> {
+    let TaskProgress { done, total } = progress;
     (total > 0).then(|| signed("📊", words.progress, &[("done", &done), ("total", &total)]))
 }
 
-fn progress_with_bar(words: &Words, progress: Progress) -> Vec<Part> {
+fn progress_with_bar(words: &Words, progress: TaskProgress) -> Vec<Part> {
     let Some(percent) = progress.percent() else { return Vec::new() };
     let values: &Values<'_> = &[("done", &progress.done), ("total", &progress.total), ("percent", &percent)];
     vec![signed("📊", words.progress_percent, values), Part::Bar(bar(progress))]

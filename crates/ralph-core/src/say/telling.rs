@@ -10,7 +10,7 @@ use crate::model::goal::Goal;
 use crate::model::id::GateName;
 use crate::model::language::Lang;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
-use crate::say::banner::{self, Banner, Iteration, Progress, Proof};
+use crate::say::banner::{self, Banner, IterationCount, Proof, TaskProgress};
 use crate::say::lang::fill;
 
 /// A loop and its task list at one moment.
@@ -134,7 +134,7 @@ impl<'a> Telling<'a> {
                 format!("{}/{} {}", progress.done, progress.total, banner::bar(progress)),
             ));
         }
-        let Iteration { n, most } = self.iteration();
+        let IterationCount { n, most } = self.iteration();
         let most = most.map_or_else(|| words.unlimited.to_owned(), |most| most.to_string());
         rows.push((words.label_iteration, format!("#{n} / {most}")));
         rows.extend(self.next().map(|next| (words.label_next, next.to_owned())));
@@ -151,7 +151,7 @@ impl<'a> Telling<'a> {
     }
 
     /// For a task list every agent call is an iteration, else every judged stop ends one.
-    fn iteration(&self) -> Iteration {
+    fn iteration(&self) -> IterationCount {
         let limits = self.state.limits.as_ref();
         let calls = limits.and_then(|limits| limits.agent_calls.value);
         let attempts = match limits.map(|limits| limits.attempts.value) {
@@ -162,13 +162,13 @@ impl<'a> Telling<'a> {
             Some(_) => self.state.agent_calls(),
             None => self.state.attempts.max(self.state.drive.iterations),
         };
-        Iteration { n, most: calls.or(attempts).map(|most| self.state.granted(most)) }
+        IterationCount { n, most: calls.or(attempts).map(|most| self.state.granted(most)) }
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> TaskProgress {
         match self.tasks {
-            Some(TasksSeen::List { done, total, .. }) => Progress { done: *done, total: *total },
-            Some(TasksSeen::Trouble(_)) | None => Progress::default(),
+            Some(TasksSeen::List { done, total, .. }) => TaskProgress { done: *done, total: *total },
+            Some(TasksSeen::Trouble(_)) | None => TaskProgress::default(),
         }
     }
 

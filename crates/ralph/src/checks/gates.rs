@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use ralph_core::model::finding::GatesSeen;
 use ralph_core::model::foreign_text;
-use ralph_core::model::gate::plan::{Plan, Progress};
+use ralph_core::model::gate::plan::{GatePlan, PlanProgress};
 use ralph_core::model::gate::receipt::{Receipt, Witnessed};
 use ralph_core::model::gate::{Answer, Gate, GateReport, Outcome};
 use ralph_core::model::id::{Digest, TreeHash};
@@ -27,7 +27,7 @@ use ralph_core::model::verdict::Trouble;
 use crate::show::terminal::live::Live;
 use crate::store::home::RepoHome;
 use crate::sys::clock;
-use crate::sys::proc::Stop;
+use crate::sys::proc::StopRequest;
 use crate::work_tree::fingerprint::{IgnoreRules, Tree, TreeReader};
 
 pub(crate) mod environment;
@@ -64,7 +64,7 @@ pub(crate) struct Run<'a> {
     pub(crate) keep_going: bool,
     /// Run everything, whatever receipts there are.
     pub(crate) fresh: bool,
-    pub(crate) stop: &'a Stop,
+    pub(crate) stop: &'a StopRequest,
     /// What `.gitignore` said when a person last looked.
     pub(crate) accepted_rules: Option<IgnoreRules>,
     /// Whether these are all gates of the config: the others may be what makes these pass.
@@ -125,7 +125,7 @@ impl Run<'_> {
         just_read: Option<Arc<Tree>>,
         watch: &mut dyn Watch,
     ) -> Result<GatesSeen, Trouble> {
-        let plan = Plan::new(self.gates).expect("the config was checked when it was read");
+        let plan = GatePlan::new(self.gates).expect("the config was checked when it was read");
         let inputs: Vec<Option<GlobSet>> = self.gates.iter().map(input_globs).collect();
         let mut tree = just_read.map_or_else(|| self.read_tree(), Ok)?;
         watch.tree(&tree);
@@ -222,10 +222,10 @@ type Results = Vec<Option<(GateReport, Option<Receipt>)>>;
 /// One way through the plan.
 struct Pass<'a> {
     run: &'a Run<'a>,
-    plan: &'a Plan,
+    plan: &'a GatePlan,
     inputs: &'a [Option<GlobSet>],
     tree: Arc<Tree>,
-    progress: Vec<Progress>,
+    progress: Vec<PlanProgress>,
     /// Finished since the tree was last read.
     finished: Vec<(usize, Ran)>,
     running: usize,
@@ -236,14 +236,14 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(run: &'a Run<'a>, plan: &'a Plan, inputs: &'a [Option<GlobSet>], tree: Arc<Tree>) -> Self {
+    fn new(run: &'a Run<'a>, plan: &'a GatePlan, inputs: &'a [Option<GlobSet>], tree: Arc<Tree>) -> Self {
         let count = run.gates.len();
         Self {
             run,
             plan,
             inputs,
             tree,
-            progress: vec![Progress::Waiting; count],
+            progress: vec![PlanProgress::Waiting; count],
             finished: Vec::new(),
             running: 0,
             results: vec![None; count],
@@ -263,7 +263,7 @@ impl<'a> Pass<'a> {
                     if self.take_receipt(at, watch) {
                         continue;
                     }
-                    self.progress[at] = Progress::Running;
+                    self.progress[at] = PlanProgress::Running;
                     self.running += 1;
                     let gate = &self.run.gates[at];
                     watch.started(gate);
@@ -306,13 +306,13 @@ impl<'a> Pass<'a> {
         let Some(receipt) = receipt_of(at) else { return false };
         // A gate may leave something outside the tree for those after it (a build for its tests): it stands still only
         // if they do too.
-        let not_passed = |after: &usize| self.progress[*after] != Progress::Passed;
+        let not_passed = |after: &usize| self.progress[*after] != PlanProgress::Passed;
         if self.plan.after(at).into_iter().filter(not_passed).any(|after| receipt_of(after).is_none()) {
             return false;
         }
         let report = reused(&self.run.gates[at], &receipt);
         watch.finished(&report, None, Findable::Never);
-        self.progress[at] = Progress::Passed;
+        self.progress[at] = PlanProgress::Passed;
         self.results[at] = Some((report, Some(receipt)));
         true
     }
@@ -333,7 +333,7 @@ impl<'a> Pass<'a> {
         watch.ended(&self.run.gates[at]);
         // An advisory gate never stands in anybody's way.
         let passed = ran.outcome == Outcome::Passed || self.run.gates[at].advisory;
-        self.progress[at] = if passed { Progress::Passed } else { Progress::NotPassed };
+        self.progress[at] = if passed { PlanProgress::Passed } else { PlanProgress::NotPassed };
         self.finished.push((at, ran));
     }
 
@@ -385,7 +385,8 @@ impl<'a> Pass<'a> {
     /// binds it.
     fn findable(&self, at: usize) -> Findable {
         let whole = self.run.all_gates && self.moved.is_empty() && self.run.binds(&self.tree);
-        let led_up_to = self.plan.before(at).iter().all(|before| self.progress[*before] == Progress::Passed);
+        let led_up_to =
+            self.plan.before(at).iter().all(|before| self.progress[*before] == PlanProgress::Passed);
         if whole && led_up_to { Findable::Again } else { Findable::Never }
     }
 

@@ -13,7 +13,7 @@ use ralph_core::model::hygiene::{self, Flaw, FlawKind, MOST_FLAWS, added};
 use serde::de::IgnoredAny;
 
 use crate::sys::{env, short_command};
-use crate::work_tree::git::head::Head;
+use crate::work_tree::git::head::GitHead;
 use crate::work_tree::git::{Git, SealedGit};
 
 /// It stands before gates that may take minutes, and must not be noticed beside them.
@@ -38,7 +38,7 @@ pub(crate) fn look(root: &Path, scratch: &Path, since: Option<&str>) -> Finding 
 fn flaws(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
     let Ok(git) = Git::find(root, scratch) else { return Vec::new() };
     let mut found = Found::default();
-    let last = Head::of(root).commit;
+    let last = GitHead::of(root).commit;
     let diff = git.sealed(PATIENCE).ok().and_then(|sealed| {
         [since, last.as_deref(), Some(NOTHING)].into_iter().flatten().find_map(|from| added_to(&sealed, from))
     });

@@ -13,7 +13,7 @@ use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
 use crate::sys::files;
-use crate::sys::proc::{self, How, Job, Manners, Stop, What};
+use crate::sys::proc::{self, How, Job, Manners, StopRequest, What};
 
 const CHANGES: &str = "openspec/changes";
 
@@ -228,7 +228,7 @@ impl ArchiveCommand<'_> {
                 // The folder's name is like no other, so the run's mark is.
                 marker: &log.path().file_name().unwrap_or_default().to_string_lossy(),
             },
-            &Stop::new(),
+            &StopRequest::new(),
         );
         let texts = env.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
         let secrets = Secrets::from_variables(texts.collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use ralph_core::ledger::facts::SessionStop;
 use ralph_core::model::finding::{Finding, TasksSeen};
 use ralph_core::model::goal::ListSource;
 use ralph_core::model::verdict::Trouble;
-use ralph_core::say::banner::Progress;
+use ralph_core::say::banner::TaskProgress;
 
 use crate::show::progress::view::TasksLook;
 use crate::sys::files;
@@ -46,7 +46,7 @@ fn in_one_line(task: &Task) -> String {
 /// For whoever shows the progress of a list while it is worked on.
 pub(crate) fn progress_of(root: PathBuf, list: ListSource) -> TasksLook {
     Box::new(move || match read(&root, &list) {
-        TasksSeen::List { done, total, .. } => Some(Progress { done, total }),
+        TasksSeen::List { done, total, .. } => Some(TaskProgress { done, total }),
         TasksSeen::Trouble(_) => None,
     })
 }

@@ -19,14 +19,14 @@ pub struct Installation {
     /// The one that is shared with others.
     pub(crate) shared: &'static str,
     /// Every event that the hook answers.
-    pub(crate) events: &'static [Heard],
+    pub(crate) events: &'static [EventHeard],
     /// The one by which `ralph doctor` tries the hook.
     pub(crate) tried_event: &'static str,
     pub(crate) put_in: fn(Option<&str>, Ours<'_>) -> Result<String, NotSettings>,
     /// The settings without what is ours, given what was there before us; none where there is nothing of ours.
     pub(crate) take_out: fn(&str, Option<&str>) -> Option<String>,
     /// Every settings file that the client reads for a project, the strongest last, and what it says.
-    pub(crate) look: fn(&Path) -> Vec<(PathBuf, Found)>,
+    pub(crate) look: fn(&Path) -> Vec<(PathBuf, HooksFound)>,
     /// Whether the settings of a project or of its user have our hook for all of an event.
     pub(crate) answers: fn(&Path, &str) -> bool,
     /// How the cap on blocks is raised.
@@ -63,7 +63,7 @@ pub(crate) struct AgentFiles {
 /// Our plugin for the client, in place of entries in its settings.
 #[derive(Debug)]
 pub(crate) struct Plugin {
-    pub(crate) entries: fn() -> Vec<Entry>,
+    pub(crate) entries: fn() -> Vec<HookEntry>,
     /// The two lines that install it, typed in a session, and the line that starts the client with a clone of it.
     pub(crate) steps: fn() -> [String; 3],
 }
@@ -92,7 +92,7 @@ pub(crate) struct SampleStop<'a> {
 
 /// An event of the client that we answer.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct EventHeard {
     pub(crate) event: &'static str,
     /// Of which commands or tools; any other costs no process.
     pub(crate) matcher: Option<&'static str>,
@@ -124,7 +124,7 @@ pub(crate) struct Ours<'a> {
 
 /// One of our entries as it stands in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct HookEntry {
     pub(crate) event: String,
     pub(crate) matcher: Option<String>,
     pub(crate) command: String,
@@ -134,9 +134,9 @@ pub(crate) struct Entry {
     pub(crate) is_plain: bool,
 }
 
-impl Entry {
+impl HookEntry {
     /// Whether it runs for everything of this event that we want to hear of.
-    pub(crate) fn hears(&self, heard: &Heard) -> bool {
+    pub(crate) fn hears(&self, heard: &EventHeard) -> bool {
         let words = |matcher: &str| matcher.split('|').map(str::to_owned).collect::<BTreeSet<_>>();
         let all_of_it = match (self.matcher.as_deref(), heard.matcher) {
             (None | Some("" | "*"), _) => true,
@@ -154,8 +154,8 @@ impl Entry {
 
 /// What a settings file says that concerns us.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) entries: Vec<Entry>,
+pub(crate) struct HooksFound {
+    pub(crate) entries: Vec<HookEntry>,
     /// What makes the client drop the hooks of this file without a word.
     pub(crate) faults: Vec<String>,
     pub(crate) block_cap: Option<u32>,

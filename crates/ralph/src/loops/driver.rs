@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Call, Ran};
+use agent::{AgentRan, Call};
 use keeper::Keeper;
 use ralph_core::claims::promise::{self, Promise};
 use ralph_core::clients::list;
@@ -60,11 +60,11 @@ use crate::store::ledger::{LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::workspace::Workspace;
 use crate::store::{ledger, rewritten_files};
-use crate::sys::proc::Stop;
+use crate::sys::proc::StopRequest;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env, files, proc};
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
-use crate::work_tree::git::head::Head;
+use crate::work_tree::git::head::GitHead;
 
 /// Everything that one drive needs.
 pub(crate) struct Driver<'a> {
@@ -171,7 +171,7 @@ pub(crate) fn in_force(workspace: &Workspace, state: &State) -> io::Result<InFor
 pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
     if let (Some(number), Some(wishes)) = (state.drive.not_kept(), &state.drive.wishes) {
         let ledger = Arc::new(Loop::new(repo_home, id));
-        let mut keeper = Keeper::new(repo, &ledger, id, wishes, &Stop::new());
+        let mut keeper = Keeper::new(repo, &ledger, id, wishes, &StopRequest::new());
         keeper.finish(number);
         keeper.settle(&mut NoFollower);
         keeper.put_away();
@@ -334,9 +334,9 @@ impl Drive<'_> {
         }
         let of = self.driver.plan.limits.attempts.value;
         self.driver.follow.receive(&LoopEvent::IterationBegan { number: iteration, of, approach });
-        let before = Head::of(&self.driver.workspace.repo.root);
-        let Ran { mut run, summary } = self.call(state, iteration, context, &line)?;
-        run.switched_to = Head::of(&self.driver.workspace.repo.root).switched_from(&before);
+        let before = GitHead::of(&self.driver.workspace.repo.root);
+        let AgentRan { mut run, summary } = self.call(state, iteration, context, &line)?;
+        run.switched_to = GitHead::of(&self.driver.workspace.repo.root).switched_from(&before);
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
         let state = self.agent_ended(state, iteration, &run, &summary)?;
         self.driver.follow.receive(&LoopEvent::agent_ended(&run, &state));
@@ -370,7 +370,7 @@ impl Drive<'_> {
         iteration: u32,
         context: &Context,
         line: &CommandLine,
-    ) -> Result<Ran, DriveError> {
+    ) -> Result<AgentRan, DriveError> {
         let driver = &mut self.driver;
         let (wishes, dir) = (&driver.plan.wishes, driver.dir());
         let logs = dir.join("logs");
@@ -496,7 +496,7 @@ impl Drive<'_> {
         let case = Case {
             ledger: driver.ledger.clone(),
             limits: state.limits.clone().unwrap_or_else(|| driver.plan.limits.clone()),
-            head: Head::of(&driver.workspace.repo.root).commit,
+            head: GitHead::of(&driver.workspace.repo.root).commit,
             session_stop: claims,
             tree_memory: self.tree_memory.clone(),
             found: self.found.clone(),

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where a report stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WrittenReport {
     /// From the root where it lies in the repo.
     pub(crate) markdown: PathBuf,
     pub(crate) json: PathBuf,
@@ -86,7 +86,11 @@ pub(crate) fn of_loop(workspace: &Workspace, id: &LoopId) -> io::Result<Option<L
 }
 
 /// Writes the report of a loop; none where nothing is to be written. Called again for the same end it writes nothing new.
-pub(crate) fn write(workspace: &Workspace, id: &LoopId, setting: Reports) -> io::Result<Option<Written>> {
+pub(crate) fn write(
+    workspace: &Workspace,
+    id: &LoopId,
+    setting: Reports,
+) -> io::Result<Option<WrittenReport>> {
     let Some(report) = of_loop(workspace, id)? else { return Ok(None) };
     let about = Some(About { id: id.clone(), ended: report.ended });
     Desk { workspace }.put(&report.markdown(), &report.json(), about, setting)
@@ -98,7 +102,7 @@ pub(crate) fn write_text(
     markdown: &str,
     json: &Value,
     setting: Reports,
-) -> io::Result<Option<Written>> {
+) -> io::Result<Option<WrittenReport>> {
     Desk { workspace }.put(markdown, json, None, setting)
 }
 
@@ -115,7 +119,7 @@ pub(crate) fn is_written(workspace: &Workspace, id: &LoopId, setting: Reports) -
 }
 
 /// The newest report that was written about a loop and is still there.
-pub(crate) fn newest_of(workspace: &Workspace, id: &LoopId) -> Option<Written> {
+pub(crate) fn newest_of(workspace: &Workspace, id: &LoopId) -> Option<WrittenReport> {
     let Workspace { repo, repo_home, .. } = workspace;
     let record = Record::load(repo_home);
     let mut entries = record.reports.into_iter().rev();
@@ -192,9 +196,9 @@ impl Entry {
         }
     }
 
-    fn written(&self) -> Option<Written> {
+    fn written(&self) -> Option<WrittenReport> {
         let [markdown, json] = self.files.as_slice() else { return None };
-        Some(Written { markdown: markdown.path.clone(), json: json.path.clone() })
+        Some(WrittenReport { markdown: markdown.path.clone(), json: json.path.clone() })
     }
 }
 
@@ -237,7 +241,7 @@ impl Desk<'_> {
         json: &Value,
         about: Option<About>,
         setting: Reports,
-    ) -> io::Result<Option<Written>> {
+    ) -> io::Result<Option<WrittenReport>> {
         let (markdown_folder, json_folder) = match setting {
             Reports::Off => return Ok(None),
             Reports::Repo => (PathBuf::from(MARKDOWN_FOLDER), PathBuf::from(JSON_FOLDER)),

@@ -24,7 +24,7 @@ use ralph_core::say::lang::fill;
 
 use crate::loops::report;
 use crate::show::language;
-use crate::store::exports::loop_file::{self, OnDisk, Seen};
+use crate::store::exports::loop_file::{self, LoopFileSeen, OnDisk};
 use crate::store::home::Home;
 use crate::store::ledger::Loop;
 use crate::store::notices;
@@ -175,7 +175,7 @@ impl SessionLoop {
     /// Whoever deletes the file of a loop has cancelled it: nothing goes on with it, and its session hears of it.
     fn cancel_if_deleted(mut self) -> io::Result<Option<Self>> {
         let file = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root);
-        if !self.is_open() || file.look(&self.id) != Seen::Deleted {
+        if !self.is_open() || file.look(&self.id) != LoopFileSeen::Deleted {
             return Ok(Some(self));
         }
         let person = language::telling(&self.state, None).cancelled();

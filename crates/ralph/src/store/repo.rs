@@ -39,7 +39,7 @@ impl ConfigFile {
 
 /// The task of a stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum CurrentTask {
     /// The layout has no tasks.
     NoTasks,
     Named(String),
@@ -135,7 +135,7 @@ impl Repo {
     }
 
     /// A pointer that cannot be read is an error, never "no task".
-    pub(crate) fn task(&self, layout: Layout) -> io::Result<Task> {
+    pub(crate) fn task(&self, layout: Layout) -> io::Result<CurrentTask> {
         let data = layout.data();
         let pointer = match data.current_task {
             // It is shown, so nothing of a file elsewhere may be in it; it still is a task.
@@ -147,10 +147,10 @@ impl Repo {
         };
         let named = pointer.and_then(|text| layout::normalise_task(&String::from_utf8_lossy(&text)));
         Ok(match (named, data.no_task) {
-            (Some(task), _) => Task::Named(task),
-            (None, NoTask::Nothing) => Task::NoTasks,
-            (None, NoTask::LetThrough) => Task::NoneSet,
-            (None, NoTask::Named(name)) => Task::Named(name.into()),
+            (Some(task), _) => CurrentTask::Named(task),
+            (None, NoTask::Nothing) => CurrentTask::NoTasks,
+            (None, NoTask::LetThrough) => CurrentTask::NoneSet,
+            (None, NoTask::Named(name)) => CurrentTask::Named(name.into()),
         })
     }
 

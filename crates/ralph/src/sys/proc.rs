@@ -7,7 +7,7 @@
 //! ```text
 //!  reader thread ── end of output ─┐
 //!  waiter thread ── exit ──────────┼─► one inbox ─► Supervisor ─► Ended
-//!  Stop ────────── asked ──────────┤                   │
+//!  StopRequest ────────── asked ──────────┤                   │
 //!  recv_timeout ── deadline ───────┘                   └─► Family: who is left? signal them
 //! ```
 //!
@@ -51,7 +51,7 @@ pub(crate) use processes::{
 use ralph_core::clients::stream::Channel;
 use ralph_core::ledger::event::ProcessIdentity;
 use rustix::process::Signal;
-pub(crate) use stop_request::Stop;
+pub(crate) use stop_request::StopRequest;
 use supervisor::Supervisor;
 
 /// What is run.
@@ -157,12 +157,12 @@ pub(crate) enum How {
 pub(crate) type Tap = Box<dyn FnMut(Channel, &[u8]) + Send>;
 
 /// Runs `job` to its end. Blocks; may be called from several threads at once.
-pub(crate) fn run(job: &Job<'_>, stop: &Stop) -> Ended {
+pub(crate) fn run(job: &Job<'_>, stop: &StopRequest) -> Ended {
     run_tapped(job, &[stop], None)
 }
 
 /// The same, with somebody who hears the output as it comes, and several who may end it.
-pub(crate) fn run_tapped(job: &Job<'_>, stops: &[&Stop], tap: Option<Tap>) -> Ended {
+pub(crate) fn run_tapped(job: &Job<'_>, stops: &[&StopRequest], tap: Option<Tap>) -> Ended {
     let begun = Instant::now();
     let recorder = Recorder::new(job.log, tap);
     let (sender, inbox) = mpsc::channel();

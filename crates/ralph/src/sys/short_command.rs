@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Answers are read up to here; a list of more is none that somebody waits for.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
-pub(crate) struct Answer {
+pub(crate) struct CommandOutput {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -38,7 +38,7 @@ pub(crate) fn run(
     input: Option<&[u8]>,
     scratch: &Path,
     limit: Duration,
-) -> io::Result<Option<Answer>> {
+) -> io::Result<Option<CommandOutput>> {
     let (mut stdout, mut stderr) = (scratch_file(scratch)?, scratch_file(scratch)?);
     let stdin = match input {
         Some(input) => Stdio::from(filled(scratch_file(scratch)?, input)?),
@@ -48,7 +48,7 @@ pub(crate) fn run(
     // A group and no session of its own: what `proc` finds in another session, it takes for a gate's.
     let child = command.process_group(0).spawn()?;
     let Some(status) = ended(child, limit)? else { return Ok(None) };
-    Ok(Some(Answer { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? }))
+    Ok(Some(CommandOutput { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? }))
 }
 
 /// A file without a name: in memory where that can be had, since file systems take their time for a new one.

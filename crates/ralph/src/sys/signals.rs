@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Caught;
 
-use crate::sys::proc::Stop;
+use crate::sys::proc::StopRequest;
 
 /// Watches for signals from when it is made on.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopRequest,
     caught: Arc<AtomicI32>,
     freed: Arc<AtomicBool>,
 }
@@ -22,11 +22,11 @@ impl Signals {
     /// Nobody watches, and no signal ever comes.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
-        Self { stop: Stop::new(), caught: Arc::default(), freed: Arc::default() }
+        Self { stop: StopRequest::new(), caught: Arc::default(), freed: Arc::default() }
     }
 
     pub(crate) fn watch() -> Self {
-        let signals = Self { stop: Stop::new(), caught: Arc::default(), freed: Arc::default() };
+        let signals = Self { stop: StopRequest::new(), caught: Arc::default(), freed: Arc::default() };
         let watcher = signals.clone();
         // Without the watcher the default holds: a signal ends us, and whoever sent it ends our children too.
         if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM, SIGHUP]) {

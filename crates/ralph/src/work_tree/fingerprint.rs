@@ -162,7 +162,7 @@ impl<'a> TreeReader<'a> {
 
         let checkout = Checkout::around(self.root);
         let (listing, git) = git::tracked(self.root, checkout.as_ref(), cache.listing());
-        let walked = walk::walk(&walk::Plan {
+        let walked = walk::walk(&walk::WalkPlan {
             root: self.root,
             work_tree: checkout.as_ref().map_or(self.root, |checkout| &checkout.top),
             tracked: listing.tracked(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::line::{self, Head};
-use ralph_core::model::drive_options::{Memory, Wishes};
+use ralph_core::model::drive_options::{DriveOptions, Memory};
 
 use crate::support::{Ran, Sandbox};
 
@@ -50,7 +50,7 @@ fn begin(sandbox: &Sandbox, id: &str, checkpoints: bool) {
     let mut event: Event = serde_json::from_value(first["event"].clone()).expect("an event");
     let Event::Began { subject, drive, .. } = &mut event else { panic!("{event:?}") };
     *subject = Subject::Driver;
-    *drive = Some(Wishes {
+    *drive = Some(DriveOptions {
         agent: "command:true".into(),
         memory: Memory::Fresh,
         model: None,

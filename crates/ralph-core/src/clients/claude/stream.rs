@@ -147,7 +147,7 @@ struct RateLimit {
 const REMEMBERED: usize = 256;
 const LONGEST_ID: usize = 128;
 
-pub(crate) struct Reader {
+pub(crate) struct ClaudeReader {
     session: Option<String>,
     /// The running total at the last result.
     total: Micros,
@@ -162,7 +162,7 @@ struct Pending {
     why: String,
 }
 
-impl Reader {
+impl ClaudeReader {
     pub(crate) fn new(cost_before: Micros) -> Self {
         Self {
             session: None,
@@ -308,7 +308,7 @@ impl Reader {
     }
 }
 
-impl ReadLines for Reader {
+impl ReadLines for ClaudeReader {
     fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
         let Some(row) = object::<Row>(line) else { return Line::Unknown };
         let kind = row.r#type.as_str();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ledger::event::{AgentEnd, AgentRun, Event};
-use crate::model::drive_options::Wishes;
+use crate::model::drive_options::DriveOptions;
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 
@@ -9,7 +9,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn driven(memory: Memory, events: &[Event]) -> State {
-    let wishes = Wishes {
+    let wishes = DriveOptions {
         agent: "claude".into(),
         memory,
         model: None,

@@ -5,7 +5,7 @@ use crate::model::id::GateName;
 
 /// The gates of one run with, for each, the gates that must have passed before it.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct GatePlan {
     needs: Vec<Vec<usize>>,
 }
 
@@ -20,7 +20,7 @@ pub enum PlanError {
 
 /// How far one gate of a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum PlanProgress {
     Waiting,
     Running,
     Passed,
@@ -28,7 +28,7 @@ pub enum Progress {
     NotPassed,
 }
 
-impl Plan {
+impl GatePlan {
     pub fn new(gates: &[Gate]) -> Result<Self, PlanError> {
         let mut needs = Vec::with_capacity(gates.len());
         // The first gate of the group of neighbours that the present gate could run with.
@@ -51,18 +51,18 @@ impl Plan {
     }
 
     /// The gates that may start now, in config order.
-    pub fn ready(&self, progress: &[Progress], keep_going: bool) -> Vec<usize> {
-        let failed = progress.contains(&Progress::NotPassed);
+    pub fn ready(&self, progress: &[PlanProgress], keep_going: bool) -> Vec<usize> {
+        let failed = progress.contains(&PlanProgress::NotPassed);
         if failed && !keep_going {
             return Vec::new();
         }
         let settled = |&at: &usize| match progress[at] {
-            Progress::Passed => true,
-            Progress::NotPassed => keep_going,
-            Progress::Waiting | Progress::Running => false,
+            PlanProgress::Passed => true,
+            PlanProgress::NotPassed => keep_going,
+            PlanProgress::Waiting | PlanProgress::Running => false,
         };
         (0..self.needs.len())
-            .filter(|&at| progress[at] == Progress::Waiting && self.needs[at].iter().all(settled))
+            .filter(|&at| progress[at] == PlanProgress::Waiting && self.needs[at].iter().all(settled))
             .collect()
     }
 
@@ -125,8 +125,8 @@ mod tests {
 
     /// Runs a plan in waves, everything passing, and says who ran with whom.
     fn waves(gates: &[Gate]) -> Vec<Vec<String>> {
-        let plan = Plan::new(gates).expect("a plan");
-        let mut progress = vec![Progress::Waiting; gates.len()];
+        let plan = GatePlan::new(gates).expect("a plan");
+        let mut progress = vec![PlanProgress::Waiting; gates.len()];
         let mut waves = Vec::new();
         loop {
             let ready = plan.ready(&progress, false);
@@ -134,7 +134,7 @@ mod tests {
                 return waves;
             }
             for &at in &ready {
-                progress[at] = Progress::Passed;
+                progress[at] = PlanProgress::Passed;
             }
             waves.push(ready.into_iter().map(|at| gates[at].name.to_string()).collect());
         }
@@ -175,8 +175,8 @@ mod tests {
     #[test]
     fn the_first_failure_stops_unless_told_to_keep_going() {
         let gates = [gate("a", Order::AfterAllAbove), gate("b", Order::AfterAllAbove)];
-        let plan = Plan::new(&gates).expect("a plan");
-        let progress = [Progress::NotPassed, Progress::Waiting];
+        let plan = GatePlan::new(&gates).expect("a plan");
+        let progress = [PlanProgress::NotPassed, PlanProgress::Waiting];
         assert!(plan.ready(&progress, false).is_empty());
         assert_eq!(plan.ready(&progress, true), [1]);
     }
@@ -189,7 +189,7 @@ mod tests {
             gate("report", after(&["unit"])),
             gate("docs", after(&[])),
         ];
-        let plan = Plan::new(&gates).expect("a plan");
+        let plan = GatePlan::new(&gates).expect("a plan");
         let mut later = plan.after(0);
         later.sort_unstable();
         assert_eq!(later, [1, 2]);
@@ -200,8 +200,8 @@ mod tests {
     #[test]
     fn circles_and_unknown_names_are_refused() {
         let circle = [gate("a", after(&["b"])), gate("b", after(&["a"]))];
-        assert!(matches!(Plan::new(&circle), Err(PlanError::Circle { .. })));
+        assert!(matches!(GatePlan::new(&circle), Err(PlanError::Circle { .. })));
         let missing = [gate("a", after(&["nobody"]))];
-        assert!(matches!(Plan::new(&missing), Err(PlanError::NoSuchGate { .. })));
+        assert!(matches!(GatePlan::new(&missing), Err(PlanError::NoSuchGate { .. })));
     }
 }

@@ -8,11 +8,11 @@ const WIDTH: usize = 66;
 
 /// One of each, and the ways in which they differ.
 fn samples() -> Vec<(&'static str, Banner<'static>)> {
-    let iteration = Iteration { n: 7, most: Some(100) };
-    let unlimited = Iteration { n: 7, most: None };
-    let progress = Progress { done: 12, total: 26 };
-    let all = Progress { done: 26, total: 26 };
-    let no_list = Progress::default();
+    let iteration = IterationCount { n: 7, most: Some(100) };
+    let unlimited = IterationCount { n: 7, most: None };
+    let progress = TaskProgress { done: 12, total: 26 };
+    let all = TaskProgress { done: 26, total: 26 };
+    let no_list = TaskProgress::default();
     let (task, next) = ("add login", Some("2.1 hash passwords"));
     let promise = Some("所有任務完成");
     let gates: &[GateName] = Vec::leak(vec![GateName::new("lint"), GateName::new("test")]);
@@ -23,14 +23,14 @@ fn samples() -> Vec<(&'static str, Banner<'static>)> {
     ]);
     let unclear: &[(ErrorKind, String)] =
         Vec::leak(vec![(ErrorKind::CannotTell, "gate did not start".into())]);
-    let first = Iteration { n: 0, most: Some(100) };
+    let first = IterationCount { n: 0, most: Some(100) };
     vec![
         ("started", Banner::Started { task, iteration: first, progress, next, promise, gates }),
         (
             "started, held by nothing",
             Banner::Started {
                 task,
-                iteration: Iteration { n: 0, most: None },
+                iteration: IterationCount { n: 0, most: None },
                 progress: no_list,
                 next: None,
                 promise: None,
@@ -111,7 +111,7 @@ fn assert_original(banner: &Banner<'_>, original: &str) {
 #[test]
 fn the_limit_banner_is_the_original() {
     assert_original(
-        &Banner::Limit { most: 100, more: 100, progress: Progress { done: 3, total: 9 } },
+        &Banner::Limit { most: 100, more: 100, progress: TaskProgress { done: 3, total: 9 } },
         "
 ╔════════════════════════════════════════════════════════════════╗
 ║                    ⚠️ Loop 安全閥觸發                           ║
@@ -134,9 +134,9 @@ fn the_error_banner_is_the_original() {
         (ErrorKind::TaskNotFound, "乙".to_owned()),
         (ErrorKind::FileOperation, "丙".to_owned()),
     ];
-    let iteration = Iteration { n: 5, most: Some(100) };
+    let iteration = IterationCount { n: 5, most: Some(100) };
     assert_original(
-        &Banner::Errors { errors: &errors, iteration, progress: Progress { done: 3, total: 9 } },
+        &Banner::Errors { errors: &errors, iteration, progress: TaskProgress { done: 3, total: 9 } },
         "
 ╔════════════════════════════════════════════════════════════════╗
 ║                    ❌ Loop 錯誤中斷                             ║
@@ -160,9 +160,9 @@ fn the_error_banner_is_the_original() {
 
 #[test]
 fn the_paused_banner_is_the_original() {
-    let iteration = Iteration { n: 5, most: Some(100) };
+    let iteration = IterationCount { n: 5, most: Some(100) };
     assert_original(
-        &Banner::Paused { iteration, progress: Progress { done: 12, total: 26 } },
+        &Banner::Paused { iteration, progress: TaskProgress { done: 12, total: 26 } },
         "
 ╔════════════════════════════════════════════════════════════════╗
 ║                    ⏸️ Loop 已暫停                               ║
@@ -189,8 +189,8 @@ fn only_a_loop_without_promise_and_gates_is_said_to_be_held_by_nothing() {
     let table: [(Option<&str>, &[GateName], bool); 4] =
         [(None, &[], true), (Some("DONE"), &[], false), (None, &gates, false), (Some("DONE"), &gates, false)];
     for (promise, gates, nothing) in table {
-        let iteration = Iteration { n: 0, most: None };
-        let progress = Progress::default();
+        let iteration = IterationCount { n: 0, most: None };
+        let progress = TaskProgress::default();
         let started = Banner::Started { task: "x", iteration, progress, next: None, promise, gates };
         assert_eq!(boxed(&started, Lang::En).contains("Nothing will hold this loop"), nothing);
     }
@@ -221,9 +221,9 @@ fn the_bar_has_26_cells_and_is_full_only_at_the_end() {
     ];
     for ((done, total), full, percent) in table {
         let expected = format!("[{}{}] {percent}", "█".repeat(full), "░".repeat(26 - full));
-        assert_eq!(bar(Progress { done, total }), expected, "{done} of {total}");
+        assert_eq!(bar(TaskProgress { done, total }), expected, "{done} of {total}");
     }
-    assert_eq!(bar(Progress { done: 0, total: 0 }), "");
+    assert_eq!(bar(TaskProgress { done: 0, total: 0 }), "");
 }
 
 #[test]
@@ -316,8 +316,8 @@ proptest! {
         lang in any_lang(), task in any_text(), next in any_text(), promise in any_text(), gate in any_text(),
         what in any_text(), n: u32, done: usize, total: usize,
     ) {
-        let iteration = Iteration { n, most: Some(n) };
-        let progress = Progress { done, total: total.max(1) };
+        let iteration = IterationCount { n, most: Some(n) };
+        let progress = TaskProgress { done, total: total.max(1) };
         let gates = [GateName::new(gate)];
         let errors = [(ErrorKind::AgentExecution, what)];
         let (next, promise) = (Some(next.as_str()), Some(promise.as_str()));
@@ -339,9 +339,9 @@ proptest! {
 
     #[test]
     fn a_bar_never_shrinks_when_a_task_is_ticked(total in 1_usize..500, done in 0_usize..500) {
-        let cells = |done| bar(Progress { done, total }).matches('█').count();
+        let cells = |done| bar(TaskProgress { done, total }).matches('█').count();
         prop_assert!(cells(done) <= cells(done + 1));
         prop_assert_eq!(cells(done) == 26, done >= total);
-        prop_assert_eq!(bar(Progress { done, total }).split(' ').next().map(|bar| bar.chars().count()), Some(28));
+        prop_assert_eq!(bar(TaskProgress { done, total }).split(' ').next().map(|bar| bar.chars().count()), Some(28));
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ledger::event::{FailureMark, TypedError};
-use crate::model::drive_options::{Memory, Wishes};
+use crate::model::drive_options::{DriveOptions, Memory};
 use crate::model::gate::Outcome;
 use crate::model::goal::Goal;
 use crate::model::id::{Digest, SessionId, TreeHash};
@@ -25,7 +25,7 @@ impl Story {
         let now: Timestamp = "2026-03-05T09:15:00Z".parse().expect("a time");
         let driven = subject == Subject::Driver;
         let preset = if driven { &preset::DRIVE } else { &preset::SESSION };
-        let wishes = Wishes {
+        let wishes = DriveOptions {
             agent: "claude".into(),
             memory: Memory::Fresh,
             model: None,

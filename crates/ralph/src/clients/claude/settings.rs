@@ -11,7 +11,7 @@ use crate::clients::claude::rehearsal::REHEARSAL;
 use crate::clients::claude::variables::BLOCK_CAP;
 use crate::clients::hook_command;
 use crate::clients::installation::{
-    AgentFiles, CapSetting, Entry, Found, Heard, Installation, NotSettings, Ours, Plugin,
+    AgentFiles, CapSetting, EventHeard, HookEntry, HooksFound, Installation, NotSettings, Ours, Plugin,
 };
 
 pub(super) static INSTALLATION: Installation = Installation {
@@ -89,16 +89,16 @@ const OUR_COMMANDS: Option<&str> = Some(
 /// Tools that may write, and those that call an agent.
 const AT_WORK: Option<&str> = Some("Bash|Edit|Write|MultiEdit|NotebookEdit|Agent|Task|mcp__.*");
 
-const fn judged(event: &'static str, without_it: &'static str) -> Heard {
-    Heard { event, matcher: None, judges: true, without_it }
+const fn judged(event: &'static str, without_it: &'static str) -> EventHeard {
+    EventHeard { event, matcher: None, judges: true, without_it }
 }
 
-const fn noted(event: &'static str, matcher: Option<&'static str>, without_it: &'static str) -> Heard {
-    Heard { event, matcher, judges: false, without_it }
+const fn noted(event: &'static str, matcher: Option<&'static str>, without_it: &'static str) -> EventHeard {
+    EventHeard { event, matcher, judges: false, without_it }
 }
 
 /// Everything that `ralph hook claude` answers.
-static EVENTS: [Heard; 13] = [
+static EVENTS: [EventHeard; 13] = [
     judged("SubagentStop", "no sub-agent is held"),
     judged("Stop", "no session is held, and no loop goes on"),
     judged("TeammateIdle", "no teammate is held"),
@@ -139,7 +139,7 @@ fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSettings> {
         }
     }
     let hooks = settings.object_value_or_create("hooks").ok_or_else(|| wrong("`hooks`"))?;
-    for Heard { event, matcher, judges, .. } in &EVENTS {
+    for EventHeard { event, matcher, judges, .. } in &EVENTS {
         let timeout = if *judges { ours.timeouts.client } else { SHORT_TIMEOUT };
         let entries = hooks
             .array_value_or_create(event)
@@ -230,7 +230,7 @@ fn runs_us(handler: &CstObject) -> bool {
 }
 
 /// Every settings file that the client reads for a project, the strongest last, and what it says.
-fn settings_of(project: &Path) -> Vec<(PathBuf, Found)> {
+fn settings_of(project: &Path) -> Vec<(PathBuf, HooksFound)> {
     let person = crate::sys::env::home().map(|home| home.join(SHARED));
     let files = person.into_iter().chain([SHARED, LOCAL].map(|path| project.join(path)));
     let read = |path: PathBuf| {
@@ -255,7 +255,7 @@ fn answers_in_settings(project: &Path, event: &str) -> bool {
             return false;
         }
         let found = look(&text);
-        let answers = |entry: &Entry| {
+        let answers = |entry: &HookEntry| {
             entry.is_plain && entry.hears(heard) && hook_command::is_as_written(NAME, &entry.command, project)
         };
         found.faults.is_empty() && found.entries.iter().any(answers)
@@ -263,7 +263,7 @@ fn answers_in_settings(project: &Path, event: &str) -> bool {
 }
 
 /// Our entries as the plugin brings them.
-fn plugin_entries() -> Vec<Entry> {
+fn plugin_entries() -> Vec<HookEntry> {
     look(include_str!("../../../../../plugin/hooks/hooks.json")).entries
 }
 
@@ -279,8 +279,8 @@ fn plugin_steps() -> [String; 3] {
 }
 
 /// Reads a settings file the way the client does.
-fn look(text: &str) -> Found {
-    let mut found = Found::default();
+fn look(text: &str) -> HooksFound {
+    let mut found = HooksFound::default();
     let settings: Value = match serde_json::from_str(text) {
         Ok(settings) => settings,
         Err(error) => {
@@ -321,7 +321,7 @@ fn look(text: &str) -> Found {
 /// What an entry of ours says.
 const PLAIN: [&str; 3] = ["type", "command", "timeout"];
 
-fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &mut Found) {
+fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &mut HooksFound) {
     let timeout = &handler["timeout"];
     if !timeout.is_null() && !timeout.is_number() {
         found.faults.push(format!("`timeout` of a {event} hook is {timeout}, which is not a number"));
@@ -330,7 +330,7 @@ fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &
     else {
         return;
     };
-    found.entries.push(Entry {
+    found.entries.push(HookEntry {
         event: event.to_owned(),
         matcher: matcher.map(str::to_owned),
         command: command.to_owned(),
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_hears_less_than_we_want_is_told_from_one_that_hears_all() {
-        let entry = |event: &str, matcher: Option<&str>| Entry {
+        let entry = |event: &str, matcher: Option<&str>| HookEntry {
             event: event.into(),
             matcher: matcher.map(str::to_owned),
             command: COMMAND.into(),

@@ -16,7 +16,7 @@ use crate::clients::surroundings;
 use crate::show::exit;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::sys::env;
-use crate::sys::short_command::{self, Answer};
+use crate::sys::short_command::{self, CommandOutput};
 use crate::work_tree::git::{self, GitError};
 
 /// How long any of the demo's commands may take.
@@ -169,7 +169,7 @@ impl Stage<'_> {
     }
 }
 
-struct Said(Answer);
+struct Said(CommandOutput);
 
 impl Said {
     fn json(&self) -> Result<Value, Failure> {

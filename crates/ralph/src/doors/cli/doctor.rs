@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::context::Place;
 use super::{Done, Failure, installed_client};
 use crate::clients::client::Client;
-use crate::clients::installation::{Entry, Heard, Installation, SampleStop};
+use crate::clients::installation::{EventHeard, HookEntry, Installation, SampleStop};
 use crate::clients::installed::Timeouts;
 use crate::clients::{hook_command, surroundings};
 use crate::loops::driver::driven::DrivenLoop;
@@ -89,7 +89,7 @@ struct Examination {
 #[derive(Default)]
 struct Wiring {
     /// What the client runs, and who brings it.
-    entries: Vec<(Voice, Entry)>,
+    entries: Vec<(Voice, HookEntry)>,
     block_cap: Option<u32>,
 }
 
@@ -208,7 +208,7 @@ impl Examination {
         }
     }
 
-    fn not_heard(&mut self, wiring: &Wiring, heard: &Heard) {
+    fn not_heard(&mut self, wiring: &Wiring, heard: &EventHeard) {
         let partly = wiring.entries.iter().find(|(_, entry)| entry.event == heard.event);
         let what = match partly.and_then(|(_, entry)| entry.matcher.as_deref()) {
             Some(matcher) => format!("{} is heard only for `{matcher}`: {}", heard.event, heard.without_it),
@@ -517,8 +517,8 @@ impl Examination {
 
 impl Wiring {
     /// Who answers this event. The plugin is silent where the settings speak; the client runs equal lines once.
-    fn hearing(&self, heard: &Heard) -> Vec<&(Voice, Entry)> {
-        let mut hearing: Vec<&(Voice, Entry)> = Vec::new();
+    fn hearing(&self, heard: &EventHeard) -> Vec<&(Voice, HookEntry)> {
+        let mut hearing: Vec<&(Voice, HookEntry)> = Vec::new();
         for brought in self.entries.iter().filter(|(_, entry)| entry.hears(heard)) {
             let is_plugin = matches!(brought.0, Voice::Plugin(_));
             let said = hearing.iter().any(|(_, other)| is_plugin || other.command == brought.1.command);
@@ -530,7 +530,7 @@ impl Wiring {
     }
 
     /// The entry by which the hook is tried.
-    fn judging(&self, installation: &Installation) -> Option<&(Voice, Entry)> {
+    fn judging(&self, installation: &Installation) -> Option<&(Voice, HookEntry)> {
         let heard = installation.events.iter().find(|heard| heard.event == installation.tried_event)?;
         self.hearing(heard).into_iter().next()
     }

@@ -10,7 +10,7 @@ use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::facts::Standing;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
-use ralph_core::model::drive_options::{Memory, Wishes};
+use ralph_core::model::drive_options::{DriveOptions, Memory};
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Clocks;
@@ -327,7 +327,7 @@ impl Arguments {
 
     fn plan(&self, place: &Place, goal: Goal, profile: Profile, in_force: &InForce) -> DrivePlan {
         let limits = self.limits(place, &profile, in_force);
-        let wishes = Wishes {
+        let wishes = DriveOptions {
             agent: profile.name.clone(),
             memory: if self.continue_session { Memory::Continue } else { Memory::Fresh },
             model: self.model.clone(),

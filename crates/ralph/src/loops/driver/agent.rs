@@ -24,7 +24,7 @@ use ralph_core::model::id::TreeHash;
 use ralph_core::model::money::Micros;
 use ralph_core::model::secrets::Secrets;
 
-use crate::sys::proc::{self, Ended, How, Job, Manners, Stop, Tap, What};
+use crate::sys::proc::{self, Ended, How, Job, Manners, StopRequest, Tap, What};
 use crate::sys::signals::Signals;
 
 pub(super) struct Call<'a> {
@@ -48,7 +48,7 @@ pub(super) struct Call<'a> {
 }
 
 /// What came of a run.
-pub(super) struct Ran {
+pub(super) struct AgentRan {
     pub(super) run: AgentRun,
     pub(super) summary: StreamSummary,
 }
@@ -61,11 +61,11 @@ enum Heard {
 /// How many events may wait for us.
 const QUEUE: usize = 256;
 
-pub(super) fn run(mut call: Call<'_>, on: &mut dyn FnMut(&AgentEvent)) -> Ran {
+pub(super) fn run(mut call: Call<'_>, on: &mut dyn FnMut(&AgentEvent)) -> AgentRan {
     let (sender, inbox) = mpsc::sync_channel(QUEUE);
     let secrets = std::mem::take(&mut call.secrets);
     let ears = Ears::new(list::stream_reader(call.dialect, call.cost_before).hiding(secrets));
-    let its_time_is_over = Stop::new();
+    let its_time_is_over = StopRequest::new();
     let arguments: Vec<OsString> = call.line.arguments.iter().map(OsString::from).collect();
     let job = Job {
         command: What::Program {
@@ -107,7 +107,7 @@ pub(super) fn run(mut call: Call<'_>, on: &mut dyn FnMut(&AgentEvent)) -> Ran {
     }
     let went_silent = its_time_is_over.asked();
     let is_shell = call.line.program == "sh";
-    Ran { run: agent_run((call.dialect, is_shell), ended, went_silent, &summary), summary }
+    AgentRan { run: agent_run((call.dialect, is_shell), ended, went_silent, &summary), summary }
 }
 
 /// Hears the output on the thread that reads it.

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use ralph_core::ledger::event::Event;
 use ralph_core::ledger::loop_event::LoopEvent;
-use ralph_core::model::drive_options::Wishes;
+use ralph_core::model::drive_options::DriveOptions;
 use ralph_core::model::id::LoopId;
 
 use crate::show::progress::follower::Follower;
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
-use crate::sys::proc::Stop;
+use crate::sys::proc::StopRequest;
 use crate::work_tree::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
 
 pub(crate) struct Keeper {
@@ -30,7 +30,7 @@ pub(crate) struct Keeper {
     trouble: Option<String>,
     ledger: Arc<Loop>,
     /// Whoever is asked to end for the second time waits for no git.
-    stop: Stop,
+    stop: StopRequest,
 }
 
 enum Doing {
@@ -57,7 +57,13 @@ struct Task {
 
 impl Keeper {
     /// Without checkpoints where they are not wanted, and where they cannot be.
-    pub(crate) fn new(repo: &Repo, ledger: &Arc<Loop>, id: &LoopId, wishes: &Wishes, stop: &Stop) -> Self {
+    pub(crate) fn new(
+        repo: &Repo,
+        ledger: &Arc<Loop>,
+        id: &LoopId,
+        wishes: &DriveOptions,
+        stop: &StopRequest,
+    ) -> Self {
         let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, ledger.dir()));
         let (doing, trouble) = match made {
             None => (Doing::Nothing, None),
@@ -215,7 +221,7 @@ enum Heard {
     Nothing,
 }
 
-fn hear(word: &Receiver<()>, stop: &Stop) -> Heard {
+fn hear(word: &Receiver<()>, stop: &StopRequest) -> Heard {
     const LOOK_EVERY: Duration = Duration::from_millis(50);
     loop {
         match word.recv_timeout(LOOK_EVERY) {

@@ -15,7 +15,7 @@ use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
 use crate::store::workspace::Workspace;
 use crate::sys::clock;
-use crate::work_tree::git::head::Head;
+use crate::work_tree::git::head::GitHead;
 
 impl SessionEvent<'_> {
     pub(crate) fn session_starts(&self, source: &str) -> Result<HookReply, NotChecked> {
@@ -26,7 +26,7 @@ impl SessionEvent<'_> {
         // A folder without a home of ours has no loops: most sessions end here.
         let Some(workspace) = self.known_workspace()? else { return Ok(HookReply::Silent) };
         self.remember_beginning(&workspace)?;
-        if let Some(commit) = Head::of(&workspace.repo.root).commit {
+        if let Some(commit) = GitHead::of(&workspace.repo.root).commit {
             sessions::remember_commit(self.home, self.session, &commit)?;
         }
         let orphans = SessionLoop::settle_orphaned_in(&workspace)?;

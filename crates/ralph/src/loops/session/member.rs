@@ -25,7 +25,7 @@ use crate::loops::session::stop::waits;
 use crate::store::acceptance::{Acceptances, Beginning};
 use crate::store::effective_gates::{self, Found, InForce};
 use crate::store::home::Home;
-use crate::store::repo::Task;
+use crate::store::repo::CurrentTask;
 use crate::store::trust::Trust;
 use crate::store::workspace::Workspace;
 use crate::store::{notices, sessions};
@@ -240,11 +240,11 @@ impl MemberStop<'_> {
             return Ok(HookReply::Silent);
         }
         let task = match (self.workspace.repo.task(in_force.layout)?, held) {
-            (Task::Named(task), _) => Some(task),
-            (Task::NoTasks, _) => None,
+            (CurrentTask::Named(task), _) => Some(task),
+            (CurrentTask::NoTasks, _) => None,
             // Taking the task away frees nobody who is being held for it.
-            (Task::NoneSet, Some(held)) => held.task.clone(),
-            (Task::NoneSet, None) => return Ok(HookReply::Silent),
+            (CurrentTask::NoneSet, Some(held)) => held.task.clone(),
+            (CurrentTask::NoneSet, None) => return Ok(HookReply::Silent),
         };
         let Some(session) = &self.call.session else {
             return Err(NotChecked(format!("the hook input of `{}` names no session", self.who.name())));

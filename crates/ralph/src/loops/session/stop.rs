@@ -210,7 +210,8 @@ impl LoopStop<'_> {
     /// Deleting the loop's file cancels it. Where the message holds the promise it was the official plugin that took the
     /// file away: a claim, and no wish of the person's.
     fn cancelled_by_deletion(&mut self, stop: &SessionStop) -> Result<Option<HookReply>, NotChecked> {
-        if stop.promise == Some(PromiseSeen::Given) || self.look_at_file() != loop_file::Seen::Deleted {
+        if stop.promise == Some(PromiseSeen::Given) || self.look_at_file() != loop_file::LoopFileSeen::Deleted
+        {
             return Ok(None);
         }
         if !self.found.happen(&Happening::Cancel(CancelCause::FileDeleted))? {
@@ -223,12 +224,12 @@ impl LoopStop<'_> {
         Ok(Some(beside(Some(cancelled), self.door.guarded_session_stops(self.background)?)))
     }
 
-    fn look_at_file(&self) -> loop_file::Seen {
+    fn look_at_file(&self) -> loop_file::LoopFileSeen {
         OnDisk::new(&self.found.workspace.repo_home, &self.found.workspace.repo.root).look(&self.found.id)
     }
 
     fn note_edited_file(&self) -> Result<(), NotChecked> {
-        if let loop_file::Seen::Edited(found) = self.look_at_file() {
+        if let loop_file::LoopFileSeen::Edited(found) = self.look_at_file() {
             self.found.note_edited_file(found)?;
         }
         Ok(())

@@ -10,7 +10,7 @@ use ralph_core::model::foreign_text;
 use crate::show::progress::follower::Follower;
 use crate::show::progress::json;
 use crate::show::progress::lines::Lines;
-use crate::show::progress::log::Log;
+use crate::show::progress::log::ProgressLog;
 use crate::show::progress::outbox::{Outbox, Weight};
 use crate::show::progress::view::{TasksLook, View};
 use crate::show::terminal;
@@ -31,7 +31,7 @@ pub(crate) enum Output {
 }
 
 pub(crate) struct Following {
-    log: Option<Log>,
+    log: Option<ProgressLog>,
     shown: Shown,
 }
 
@@ -57,9 +57,15 @@ pub(crate) fn new(
     Following { log, shown }
 }
 
-fn open_log(plan: &DrivePlan, home: &Home, lines: Lines, zone: &TimeZone, shown: &mut Shown) -> Option<Log> {
+fn open_log(
+    plan: &DrivePlan,
+    home: &Home,
+    lines: Lines,
+    zone: &TimeZone,
+    shown: &mut Shown,
+) -> Option<ProgressLog> {
     let dir = home.logs_dir();
-    match Log::open(&dir, &plan.loop_id, lines, clock::now(), zone) {
+    match ProgressLog::open(&dir, &plan.loop_id, lines, clock::now(), zone) {
         Ok(log) => Some(log),
         Err(error) => {
             shown.note(format!("there is no log of this loop: {}: {error}", dir.display()));

@@ -33,14 +33,14 @@ struct Room {
 const ROOM: Room = Room { for_agent: 16 << 20, for_loop: 17 << 20 };
 
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct ProgressLog {
     file: File,
     length: u64,
     room: Room,
     lines: Lines,
 }
 
-impl Log {
+impl ProgressLog {
     /// Opens the loop's log, or goes on with it.
     pub(super) fn open(
         dir: &Path,

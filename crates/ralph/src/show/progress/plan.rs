@@ -3,7 +3,7 @@
 use ralph_core::clients::profile::{Profile, Value};
 use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::model::budget::Attempts;
-use ralph_core::model::drive_options::{Memory, Wishes};
+use ralph_core::model::drive_options::{DriveOptions, Memory};
 use ralph_core::model::duration;
 use ralph_core::model::limits::{Limits, Sourced};
 
@@ -82,7 +82,7 @@ impl PlanSheet<'_> {
             limits.push(with_origin(&format!("{equal} iterations without progress"), no_progress));
         }
         limits.push(with_origin(&format!("{} in a row", counted(errors.value as usize, "error")), errors));
-        let Wishes { longest_run, longest_silence, .. } = &self.0.wishes;
+        let DriveOptions { longest_run, longest_silence, .. } = &self.0.wishes;
         limits.push(format!(
             "one run of the agent: at most {}, silent for at most {}",
             duration::show(*longest_run),

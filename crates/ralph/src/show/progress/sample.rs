@@ -11,7 +11,7 @@ use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, FailureMark, Judgemen
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::{Attempts, Budget};
-use ralph_core::model::drive_options::{Memory, Wishes};
+use ralph_core::model::drive_options::{DriveOptions, Memory};
 use ralph_core::model::gate::{Gate, GateReport, Order, Outcome};
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, GateName, LoopId, SessionId, TreeHash};
@@ -69,7 +69,7 @@ pub(crate) fn plan() -> DrivePlan {
             lang: None,
         },
         profile,
-        wishes: Wishes {
+        wishes: DriveOptions {
             agent: "claude".into(),
             memory: Memory::Fresh,
             model: None,

@@ -12,7 +12,7 @@ use std::{mem, thread};
 
 use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::loop_event::LoopEvent;
-use ralph_core::say::banner::Progress;
+use ralph_core::say::banner::TaskProgress;
 
 use self::scene::{Now, Scene};
 use crate::show::progress::lines::Lines;
@@ -142,13 +142,13 @@ impl Artist {
 }
 
 /// Says how many boxes of the loop's task list are ticked; none where it cannot be told now.
-pub(crate) type TasksLook = Box<dyn Fn() -> Option<Progress> + Send>;
+pub(crate) type TasksLook = Box<dyn Fn() -> Option<TaskProgress> + Send>;
 
 /// The boxes of the task list, looked at while the agent ticks them.
 struct Boxes {
     look: TasksLook,
     looked: Option<Instant>,
-    seen: Option<Progress>,
+    seen: Option<TaskProgress>,
 }
 
 impl Boxes {
@@ -156,7 +156,7 @@ impl Boxes {
         Self { look, looked: None, seen: None }
     }
 
-    fn look(&mut self) -> Option<Progress> {
+    fn look(&mut self) -> Option<TaskProgress> {
         const EVERY: Duration = Duration::from_secs(1);
         if self.looked.is_none_or(|looked| looked.elapsed() >= EVERY) {
             self.looked = Some(Instant::now());

@@ -48,7 +48,7 @@ impl Record {
 
 /// What has become of the file of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum LoopFileSeen {
     AsWritten,
     /// We wrote it, and it is gone.
     Deleted,
@@ -100,20 +100,22 @@ impl<'a> OnDisk<'a> {
         }
     }
 
-    pub(crate) fn look(&self, id: &LoopId) -> Seen {
+    pub(crate) fn look(&self, id: &LoopId) -> LoopFileSeen {
         let record = self.record();
         if record.deleted.contains(id) {
-            return Seen::Deleted;
+            return LoopFileSeen::Deleted;
         }
         if record.written.is_none() || record.id.as_ref() != Some(id) {
-            return Seen::NotOurs;
+            return LoopFileSeen::NotOurs;
         }
         match self.text() {
-            Ok(None) if record.appears => Seen::NotOurs,
-            Ok(None) => Seen::Deleted,
-            Ok(Some(text)) if record.wrote(&text) => Seen::AsWritten,
-            Ok(Some(text)) => Seen::Edited(String::from_utf8_lossy(&text).chars().take(200).collect()),
-            Err(error) => Seen::Edited(format!("it cannot be read: {error}")),
+            Ok(None) if record.appears => LoopFileSeen::NotOurs,
+            Ok(None) => LoopFileSeen::Deleted,
+            Ok(Some(text)) if record.wrote(&text) => LoopFileSeen::AsWritten,
+            Ok(Some(text)) => {
+                LoopFileSeen::Edited(String::from_utf8_lossy(&text).chars().take(200).collect())
+            }
+            Err(error) => LoopFileSeen::Edited(format!("it cannot be read: {error}")),
         }
     }
 

@@ -7,21 +7,21 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::supervisor::Event;
+use super::supervisor::ProcessEvent;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<Mutex<Listeners>>);
+pub(crate) struct StopRequest(Arc<Mutex<Listeners>>);
 
 #[derive(Debug, Default)]
 struct Listeners {
     asked: bool,
     insisted: bool,
     next: u64,
-    inboxes: Vec<(u64, Sender<Event>)>,
+    inboxes: Vec<(u64, Sender<ProcessEvent>)>,
 }
 
 impl Listeners {
-    fn tell(&self, event: Event) {
+    fn tell(&self, event: ProcessEvent) {
         for (_, inbox) in &self.inboxes {
             // A listener that has just finished is not sorry to miss it.
             inbox.send(event.clone()).ok();
@@ -29,7 +29,7 @@ impl Listeners {
     }
 }
 
-impl Stop {
+impl StopRequest {
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -37,14 +37,14 @@ impl Stop {
     pub(crate) fn ask(&self) {
         let mut listeners = self.lock();
         listeners.asked = true;
-        listeners.tell(Event::StopAsked);
+        listeners.tell(ProcessEvent::StopAsked);
     }
 
     /// Asked for the second time: nobody is waited for any more.
     pub(crate) fn insist(&self) {
         let mut listeners = self.lock();
         (listeners.asked, listeners.insisted) = (true, true);
-        listeners.tell(Event::StopInsisted);
+        listeners.tell(ProcessEvent::StopInsisted);
     }
 
     pub(crate) fn asked(&self) -> bool {
@@ -63,15 +63,15 @@ impl Stop {
     }
 
     /// From now until the answer is dropped `inbox` hears of [`Stop::ask`]; at once if it was asked already.
-    pub(super) fn listen(&self, inbox: Sender<Event>) -> Listening {
+    pub(super) fn listen(&self, inbox: Sender<ProcessEvent>) -> Listening {
         let mut listeners = self.lock();
         let id = listeners.next;
         listeners.next += 1;
         if listeners.asked {
-            inbox.send(Event::StopAsked).ok();
+            inbox.send(ProcessEvent::StopAsked).ok();
         }
         if listeners.insisted {
-            inbox.send(Event::StopInsisted).ok();
+            inbox.send(ProcessEvent::StopInsisted).ok();
         }
         listeners.inboxes.push((id, inbox));
         Listening { stop: self.clone(), id }
@@ -83,7 +83,7 @@ impl Stop {
 }
 
 pub(super) struct Listening {
-    stop: Stop,
+    stop: StopRequest,
     id: u64,
 }
 

@@ -23,7 +23,7 @@ const KILL_PATIENCE: Duration = Duration::from_millis(600);
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone)]
-pub(super) enum Event {
+pub(super) enum ProcessEvent {
     Exited(Exit),
     OutputEnded,
     StopAsked,
@@ -54,7 +54,7 @@ pub(super) struct Supervisor<'a> {
     begun: Instant,
     family: Family,
     recording: Recording,
-    inbox: Receiver<Event>,
+    inbox: Receiver<ProcessEvent>,
     exit: Option<(Exit, Instant)>,
     /// Pipes that somebody may still print into.
     outputs_open: usize,
@@ -67,8 +67,8 @@ impl<'a> Supervisor<'a> {
         job: &'a Job<'a>,
         begun: Instant,
         recording: Recording,
-        sender: Sender<Event>,
-        inbox: Receiver<Event>,
+        sender: Sender<ProcessEvent>,
+        inbox: Receiver<ProcessEvent>,
     ) -> Result<Self, String> {
         let listen = |channel: Channel| -> Result<(PipeWriter, u64), String> {
             let (reader, writer) = io::pipe().map_err(|error| format!("no pipe for the output: {error}"))?;
@@ -77,7 +77,7 @@ impl<'a> Supervisor<'a> {
             let (drain, done) = (recording.clone(), sender.clone());
             listen_in_thread("output", move || {
                 drain.drain(channel, reader);
-                done.send(Event::OutputEnded).ok();
+                done.send(ProcessEvent::OutputEnded).ok();
             })?;
             Ok((writer, pipe))
         };
@@ -90,7 +90,7 @@ impl<'a> Supervisor<'a> {
             .map_err(|error| why_not_started(job, &error))?;
         let leader = family.leader();
         let waiting = listen_in_thread("exit", move || {
-            sender.send(Event::Exited(unix::await_exit(leader))).ok();
+            sender.send(ProcessEvent::Exited(unix::await_exit(leader))).ok();
         });
         let exit = None;
         let supervisor = Self {
@@ -214,10 +214,10 @@ impl<'a> Supervisor<'a> {
             None => self.inbox.recv().ok(),
         };
         match event {
-            Some(Event::Exited(exit)) => self.exit = Some((exit, Instant::now())),
-            Some(Event::OutputEnded) => self.outputs_open = self.outputs_open.saturating_sub(1),
-            Some(Event::StopAsked) => self.stop_asked = true,
-            Some(Event::StopInsisted) => self.stop_insisted = true,
+            Some(ProcessEvent::Exited(exit)) => self.exit = Some((exit, Instant::now())),
+            Some(ProcessEvent::OutputEnded) => self.outputs_open = self.outputs_open.saturating_sub(1),
+            Some(ProcessEvent::StopAsked) => self.stop_asked = true,
+            Some(ProcessEvent::StopInsisted) => self.stop_insisted = true,
             None => return false,
         }
         true

@@ -24,7 +24,7 @@ struct Scene {
     timeout: Duration,
     grace: Duration,
     log: PathBuf,
-    stop: Stop,
+    stop: StopRequest,
 }
 
 impl Scene {
@@ -38,7 +38,7 @@ impl Scene {
             timeout: AMPLE,
             grace: Duration::from_millis(300),
             log: dir.path().join("gate.log"),
-            stop: Stop::new(),
+            stop: StopRequest::new(),
             dir,
         }
     }
@@ -113,7 +113,7 @@ fn program(program: &str, arguments: &[&str], path: &str, dir: &Path) -> (How, S
         log: &dir.join("program.log"),
         marker: "a program",
     };
-    let ended = run(&job, &Stop::new());
+    let ended = run(&job, &StopRequest::new());
     (ended.how.clone(), printed(&ended))
 }
 
@@ -420,7 +420,7 @@ fn many_at_once_each_find_their_own() {
 #[test]
 fn stop_ends_every_listening_job() {
     let scenes = [Scene::new(), Scene::new()];
-    let stop = Stop::new();
+    let stop = StopRequest::new();
     let [first, second] = scenes.map(|scene| Scene { stop: stop.clone(), ..scene });
     thread::scope(|scope| {
         let jobs = [

@@ -28,9 +28,9 @@ impl Writer {
 }
 
 /// Reads what [`Writer`] wrote. `None` means that the bytes end too early.
-pub(super) struct Reader<'b>(&'b [u8]);
+pub(super) struct ByteReader<'b>(&'b [u8]);
 
-impl<'b> Reader<'b> {
+impl<'b> ByteReader<'b> {
     pub(super) fn new(bytes: &'b [u8]) -> Self {
         Self(bytes)
     }

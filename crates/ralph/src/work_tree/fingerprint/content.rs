@@ -77,7 +77,7 @@ pub(super) fn open_file_at(at: BorrowedFd<'_>, name: impl Arg + Copy) -> rustix:
 }
 
 /// What a failed look at a path means.
-pub(super) enum Trouble {
+pub(super) enum ReadTrouble {
     /// It is no longer there: somebody works in the tree while it is read.
     Vanished,
     /// It is there, but not for us.
@@ -86,7 +86,7 @@ pub(super) enum Trouble {
     Ours(io::Error),
 }
 
-impl From<Errno> for Trouble {
+impl From<Errno> for ReadTrouble {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Vanished,
@@ -130,9 +130,9 @@ impl Reader<'_> {
     }
 
     fn unopened(&self, found: &Found, errno: Errno) -> io::Result<Seen> {
-        match (Trouble::from(errno), &found.seen) {
-            (Trouble::Ours(error), _) => Err(error),
-            (Trouble::Unreadable, Seen::File { stamp, .. }) => Ok(unreadable(stamp)),
+        match (ReadTrouble::from(errno), &found.seen) {
+            (ReadTrouble::Ours(error), _) => Err(error),
+            (ReadTrouble::Unreadable, Seen::File { stamp, .. }) => Ok(unreadable(stamp)),
             _ => Ok(Seen::Vanished),
         }
     }

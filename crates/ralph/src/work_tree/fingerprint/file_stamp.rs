@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Stat};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, Writer};
 use crate::sys::clock;
 
 /// Two equal stamps of one path, the first of them settled, mean equal content.
@@ -62,7 +62,7 @@ impl Moment {
         bytes
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
+    fn read(from: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self {
             seconds: i64::from_le_bytes(from.array()?),
             nanoseconds: u32::from_le_bytes(from.array()?),
@@ -124,7 +124,7 @@ impl Stamp {
         bytes
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(from: &mut ByteReader<'_>) -> Option<Self> {
         Some(Self {
             device: u64::from_le_bytes(from.array()?),
             inode: u64::from_le_bytes(from.array()?),

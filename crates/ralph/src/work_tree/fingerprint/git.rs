@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::CWD;
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, Writer};
 use super::file_stamp::Stamp;
 use super::ignores::path_of;
 use crate::work_tree::git::list_tracked;
@@ -121,7 +121,7 @@ impl Listing {
         to.slice(&self.tracked.text);
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(from: &mut ByteReader<'_>) -> Option<Self> {
         let mut sources = Vec::new();
         for _ in 0..from.count()? {
             let folder = from.slice()?.to_vec();

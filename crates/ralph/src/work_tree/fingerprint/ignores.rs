@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, Writer};
 
 const MAGIC: &[u8; 8] = b"ralphig1";
 
@@ -41,7 +41,7 @@ impl IgnoreRules {
 
     /// `None` if `bytes` are not what [`to_bytes`](Self::to_bytes) gave.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
+        let mut from = ByteReader::new(bytes);
         if from.array()? != *MAGIC {
             return None;
         }

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, Writer};
 use super::file_stamp::{Stamp, StampBytes};
 use super::git::{Listing, ListingRef};
 use super::{Content, Digest, Found, Seen};
@@ -116,7 +116,7 @@ impl<'s> StatCache<'s> {
         if checksum(bytes) != u64::from_le_bytes(*sum) {
             return None;
         }
-        let mut from = Reader::new(bytes);
+        let mut from = ByteReader::new(bytes);
         if from.array()? != *MAGIC || from.slice()? != root.as_os_str().as_bytes() {
             return None;
         }
@@ -128,7 +128,7 @@ impl<'s> StatCache<'s> {
         from.is_at_end().then_some(cache)
     }
 
-    fn read_folder(&mut self, from: &mut Reader<'s>) -> Option<()> {
+    fn read_folder(&mut self, from: &mut ByteReader<'s>) -> Option<()> {
         let name = from.slice()?;
         let first = self.files.len();
         for _ in 0..from.count()? {

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FileType;
 
-use super::content::{self, Trouble};
+use super::content::{self, ReadTrouble};
 use super::file_stamp::Stamp;
 use super::git::{Tracked, TrackedIn};
 use super::ignores::{IgnoreRules, Scope, path_of};
@@ -27,7 +27,7 @@ const LARGEST_GITIGNORE: u64 = 1 << 20;
 const WORTH_A_THREAD: usize = 128;
 
 /// What a walk goes by.
-pub(super) struct Plan<'p> {
+pub(super) struct WalkPlan<'p> {
     pub(super) root: &'p Path,
     /// The top of the git work tree around the root; the root itself if there is none.
     pub(super) work_tree: &'p Path,
@@ -53,7 +53,7 @@ pub(super) struct FolderSeen {
     pub(super) stamp: Option<Stamp>,
 }
 
-pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
+pub(super) fn walk(plan: &WalkPlan<'_>) -> io::Result<Walked> {
     let root = content::open_folder(plan.root)?;
     let mut prefix = plan.root.as_os_str().as_bytes().to_vec();
     if !prefix.ends_with(b"/") {
@@ -87,7 +87,7 @@ pub(super) fn walk(plan: &Plan<'_>) -> io::Result<Walked> {
 }
 
 /// The rules of the folders between the top of the work tree and the root, which git applies too.
-fn scope_around(plan: &Plan<'_>) -> (Scope, IgnoreRules) {
+fn scope_around(plan: &WalkPlan<'_>) -> (Scope, IgnoreRules) {
     let mut scope = Scope::outermost(plan.pinned.is_some());
     let mut rules = IgnoreRules::default();
     let above: Vec<&Path> =
@@ -116,7 +116,7 @@ struct Folder {
 }
 
 struct Walk<'w> {
-    plan: &'w Plan<'w>,
+    plan: &'w WalkPlan<'w>,
     root: BorrowedFd<'w>,
     /// The root with a slash, to make an absolute path of a relative one.
     prefix: Vec<u8>,
@@ -163,12 +163,12 @@ impl Walk<'_> {
     }
 
     /// A folder nobody can look into is itself put down: it must not be a place to hide in.
-    fn unopened(&self, folder: Folder, trouble: Trouble, part: &mut Part) -> io::Result<Vec<Folder>> {
+    fn unopened(&self, folder: Folder, trouble: ReadTrouble, part: &mut Part) -> io::Result<Vec<Folder>> {
         let fact = match trouble {
-            Trouble::Ours(error) => return Err(error),
+            ReadTrouble::Ours(error) => return Err(error),
             _ if folder.path.is_empty() => return Err(io::Error::other("the root of the tree vanished")),
-            Trouble::Vanished => return Ok(Vec::new()),
-            Trouble::Unreadable => match Stamp::of(self.root, path_of(&folder.path)) {
+            ReadTrouble::Vanished => return Ok(Vec::new()),
+            ReadTrouble::Unreadable => match Stamp::of(self.root, path_of(&folder.path)) {
                 Ok((stamp, _)) => Fact::unreadable(Kind::UnreadableFolder, &stamp),
                 Err(_) => Fact::of(Kind::UnreadableFolder),
             },
@@ -341,10 +341,10 @@ impl<'w> Visit<'w> {
             Ok((stamp, kind)) => return Ok(Some((Some(stamp), kind))),
             Err(error) => error,
         };
-        match rustix::io::Errno::from_io_error(&error).map(Trouble::from) {
-            Some(Trouble::Vanished) => Ok(None),
-            Some(Trouble::Unreadable) => Ok(Some((None, FileType::Unknown))),
-            Some(Trouble::Ours(_)) | None => Err(error),
+        match rustix::io::Errno::from_io_error(&error).map(ReadTrouble::from) {
+            Some(ReadTrouble::Vanished) => Ok(None),
+            Some(ReadTrouble::Unreadable) => Ok(Some((None, FileType::Unknown))),
+            Some(ReadTrouble::Ours(_)) | None => Err(error),
         }
     }
 

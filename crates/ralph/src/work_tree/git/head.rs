@@ -5,14 +5,14 @@ use std::path::Path;
 use super::locate::{Checkout, text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct GitHead {
     /// None where it is detached.
     pub(crate) branch: Option<String>,
     /// None before the first commit, and where it cannot be told.
     pub(crate) commit: Option<String>,
 }
 
-impl Head {
+impl GitHead {
     /// Nothing is known where there is no repo.
     pub(crate) fn of(root: &Path) -> Self {
         Checkout::around(root).and_then(|checkout| read(&checkout)).unwrap_or_default()
@@ -25,16 +25,16 @@ impl Head {
     }
 }
 
-fn read(checkout: &Checkout) -> Option<Head> {
+fn read(checkout: &Checkout) -> Option<GitHead> {
     let head = text(&checkout.dir.join("HEAD"))?;
     let Some(reference) = head.strip_prefix("ref:").map(str::trim) else {
-        return Some(Head { branch: None, commit: Some(head.trim().to_owned()) });
+        return Some(GitHead { branch: None, commit: Some(head.trim().to_owned()) });
     };
     let shared = checkout.common_dir();
     let loose = text(&shared.join(reference)).map(|commit| commit.trim().to_owned());
     let commit = loose.or_else(|| packed(&shared, reference));
     let branch = reference.strip_prefix("refs/heads/").unwrap_or(reference);
-    Some(Head { branch: Some(branch.to_owned()), commit })
+    Some(GitHead { branch: Some(branch.to_owned()), commit })
 }
 
 fn packed(dir: &Path, reference: &str) -> Option<String> {
@@ -60,22 +60,22 @@ mod tests {
     #[test]
     fn it_says_what_git_says() {
         let dir = tempfile::tempdir().expect("a folder");
-        assert_eq!(Head::of(dir.path()), Head::default());
+        assert_eq!(GitHead::of(dir.path()), GitHead::default());
         git(dir.path(), &["init", "-q", "-b", "main"]);
-        assert_eq!(Head::of(dir.path()), Head { branch: Some("main".into()), commit: None });
+        assert_eq!(GitHead::of(dir.path()), GitHead { branch: Some("main".into()), commit: None });
         git(dir.path(), &["commit", "-q", "--allow-empty", "-m", "one"]);
         let commit = Some(git(dir.path(), &["rev-parse", "HEAD"]));
-        let on_main = Head { branch: Some("main".into()), commit: commit.clone() };
-        assert_eq!(Head::of(dir.path()), on_main);
+        let on_main = GitHead { branch: Some("main".into()), commit: commit.clone() };
+        assert_eq!(GitHead::of(dir.path()), on_main);
         git(dir.path(), &["pack-refs", "--all"]);
-        assert_eq!(Head::of(dir.path()), on_main, "packed");
+        assert_eq!(GitHead::of(dir.path()), on_main, "packed");
         git(dir.path(), &["worktree", "add", "-q", "-b", "feature/x", "linked"]);
-        let linked = Head::of(&dir.path().join("linked"));
-        assert_eq!(linked, Head { branch: Some("feature/x".into()), commit: commit.clone() });
+        let linked = GitHead::of(&dir.path().join("linked"));
+        assert_eq!(linked, GitHead { branch: Some("feature/x".into()), commit: commit.clone() });
         assert_eq!(linked.switched_from(&on_main).as_deref(), Some("feature/x"));
         git(dir.path(), &["checkout", "-q", "--detach"]);
-        let detached = Head::of(dir.path());
-        assert_eq!(detached, Head { branch: None, commit });
+        let detached = GitHead::of(dir.path());
+        assert_eq!(detached, GitHead { branch: None, commit });
         assert_eq!(detached.switched_from(&on_main).as_deref(), Some("a detached HEAD"));
         assert_eq!(on_main.switched_from(&on_main), None);
     }

@@ -6,8 +6,8 @@ use ralph_core::clients::stream::AgentEvent;
 use super::*;
 use crate::show::progress::sample::{self, at};
 
-fn open(dir: &Path, id: &str, seconds: i64) -> Log {
-    Log::open(dir, &LoopId::new(id), sample::lines(), at(seconds), &TimeZone::UTC).expect("a log")
+fn open(dir: &Path, id: &str, seconds: i64) -> ProgressLog {
+    ProgressLog::open(dir, &LoopId::new(id), sample::lines(), at(seconds), &TimeZone::UTC).expect("a log")
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -112,6 +112,6 @@ fn a_log_that_cannot_be_opened_says_so() {
     let home = tempfile::tempdir().expect("a folder");
     let file = home.path().join("logs");
     fs::write(&file, "not a folder").expect("a file");
-    let opened = Log::open(&file, &LoopId::new("x"), sample::lines(), at(0), &TimeZone::UTC);
+    let opened = ProgressLog::open(&file, &LoopId::new("x"), sample::lines(), at(0), &TimeZone::UTC);
     assert!(opened.is_err());
 }

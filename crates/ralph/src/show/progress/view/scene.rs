@@ -16,7 +16,7 @@ use ralph_core::model::gate::{Answer, Gate, GateReport, Outcome};
 use ralph_core::model::id::GateName;
 use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::Verdict;
-use ralph_core::say::banner::{self, Progress};
+use ralph_core::say::banner::{self, TaskProgress};
 
 use crate::show::progress::lines::{self, Lines, one_line};
 use crate::show::terminal::inline::{Size, wheel};
@@ -49,7 +49,7 @@ pub(super) struct Scene {
     /// What came of the last iteration.
     last: Option<String>,
     told_wait: Option<Timestamp>,
-    pub(super) tasks: Option<Progress>,
+    pub(super) tasks: Option<TaskProgress>,
     /// The person pressed Ctrl-C.
     pub(super) is_asked_to_end: bool,
     says_end: bool,

@@ -82,7 +82,7 @@ fn it_lives_while_nothing_happens_and_ticked_boxes_are_seen() {
     let ticked = Arc::new(AtomicUsize::new(1));
     let (plan, tape, shared) = (sample::plan(), Tape::default(), Arc::clone(&ticked));
     let tasks: TasksLook =
-        Box::new(move || Some(Progress { done: shared.load(Ordering::Relaxed), total: 2 }));
+        Box::new(move || Some(TaskProgress { done: shared.load(Ordering::Relaxed), total: 2 }));
     let view = view(&plan, Some(tasks), tape.clone());
     wait_until("one box", || shown(&tape).contains("tasks 1/2"));
     let first = shown(&tape);

@@ -60,7 +60,7 @@ fn at_work() -> Stage {
         text: "測試失敗的原因是解析器沒有處理空行，我先看看 parser.rs 這個檔案".into(),
     }));
     use_tool(&mut stage, "Bash", "make test");
-    stage.scene.tasks = Some(Progress { done: 3, total: 7 });
+    stage.scene.tasks = Some(TaskProgress { done: 3, total: 7 });
     stage.pass(75);
     stage
 }
