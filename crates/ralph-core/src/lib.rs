@@ -16,6 +16,7 @@
 //! - [`completion_marker`], [`state_file`], [`loop_file`]: claims and state of other layouts and of the official plugin
 //! - [`hygiene`]: what nobody means to leave behind in the lines they add
 //! - [`foreign_text`], [`visible_text`], [`secrets`], [`excerpt`], [`feedback`]: what the agent and the person are told
+//! - [`results`]: what test runners, compilers and linters print, as data
 //! - [`role_briefing`]: what an agent hears that is called into a judged session
 //! - [`lang`], [`banner`], [`loop_error`], [`telling`]: what a person reads about a loop, in four languages
 //! - [`goal`], [`transcript`]: what a session's loop is for, and whether a tool was called; [`note`]: what is noted about it
@@ -58,6 +59,7 @@ pub mod note;
 pub mod preset;
 pub mod promise;
 mod prose;
+pub mod results;
 pub mod role_briefing;
 pub mod secrets;
 pub mod start_request;

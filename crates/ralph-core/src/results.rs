@@ -1,0 +1,275 @@
+//! What test runners, compilers and linters print, as data: every test by name, place and outcome, every problem by place
+//! and message.
+//!
+//! A gate's output is cleaned first ([`text`]): colours, progress that was overwritten, and the prefixes that monorepo
+//! tools and CI logs put before each line. Then every reader of a test runner looks for its next *section*, the lines from
+//! its first to its last word; the earliest section wins and covers what it quotes, so a runner's output inside another
+//! runner's failing test is never read ([`sections`]). What no section covers is read for compiler and linter problems.
+//!
+//! Only so much is read: of more than [`text::MOST_BYTES`] the head and the tail, and [`Results::partial`] says so.
+
+mod cargo_test;
+mod ctest;
+mod detail;
+mod eslint;
+mod exunit;
+mod flake8;
+mod format;
+mod formatters;
+mod gcc;
+mod generic;
+mod go_json;
+mod go_test;
+mod go_vet;
+mod javac;
+mod jest;
+mod junit;
+mod minitest;
+mod mocha;
+mod mypy;
+mod nextest;
+mod node_test;
+mod phpunit;
+mod place;
+mod problems;
+mod pyright;
+mod pytest;
+mod rspec;
+mod ruff;
+mod rust_panic;
+mod rustc;
+mod sarif;
+mod sections;
+mod shellcheck;
+mod tap;
+mod text;
+mod trx;
+mod tsc;
+mod unittest;
+mod vitest;
+mod xml;
+
+#[cfg(test)]
+mod tests;
+
+pub use format::{ResultFormat, UnknownResultFormat};
+
+use serde::{Deserialize, Serialize};
+
+/// How a test ended. One that is marked as to-do or expected to fail counts as skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestOutcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// One test of a run. A test file or package that could not be loaded is a failed test with that file's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestResult {
+    pub name: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub outcome: TestOutcome,
+    /// What went wrong, in one line; empty if nothing did or nothing was printed.
+    pub message: String,
+    /// What the runner printed about it, without frames inside dependencies; expected and actual values are kept.
+    pub detail: String,
+}
+
+impl TestResult {
+    fn new(name: impl Into<String>, outcome: TestOutcome) -> Self {
+        Self {
+            name: name.into(),
+            file: None,
+            line: None,
+            outcome,
+            message: String::new(),
+            detail: String::new(),
+        }
+    }
+
+    fn failed(name: impl Into<String>) -> Self {
+        Self::new(name, TestOutcome::Failed)
+    }
+
+    fn at(mut self, place: Option<place::SourcePlace>) -> Self {
+        if let Some(place) = place {
+            self.file = Some(place.file);
+            self.line = place.line;
+        }
+        self
+    }
+}
+
+/// How bad a problem is in the eyes of the tool that found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Error,
+    Warning,
+    Note,
+}
+
+/// What a compiler or linter found in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CodeProblem {
+    /// None where a tool complains about its own settings.
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    pub severity: Severity,
+    /// The rule or error number, for example `E0308` or `no-unused-vars`.
+    pub code: Option<String>,
+    pub message: String,
+}
+
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestCounts {
+    pub passed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+impl TestCounts {
+    fn of(tests: &[TestResult]) -> Self {
+        let count = |outcome| tests.iter().filter(|test| test.outcome == outcome).count();
+        Self {
+            passed: count(TestOutcome::Passed),
+            failed: count(TestOutcome::Failed),
+            skipped: count(TestOutcome::Skipped),
+        }
+    }
+
+    /// The larger of each: a summary counts tests that are not listed, and a list has crashes that no summary counts.
+    fn or_more(self, other: Self) -> Self {
+        Self {
+            passed: self.passed.max(other.passed),
+            failed: self.failed.max(other.failed),
+            skipped: self.skipped.max(other.skipped),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    pub fn total(self) -> usize {
+        self.passed + self.failed + self.skipped
+    }
+}
+
+/// All that was recognised in an output or a report file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Results {
+    /// The tools whose output was recognised, each once, in order of appearance.
+    pub formats: Vec<ResultFormat>,
+    /// Failing tests always; passing and skipped ones where the runner lists them.
+    pub tests: Vec<TestResult>,
+    pub problems: Vec<CodeProblem>,
+    /// As printed by the runners; many list only the failing tests.
+    pub counts: TestCounts,
+    /// Whether the middle of a very long output was left out.
+    pub partial: bool,
+}
+
+impl Results {
+    pub fn failed_tests(&self) -> impl Iterator<Item = &TestResult> {
+        self.tests.iter().filter(|test| test.outcome == TestOutcome::Failed)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.formats.is_empty()
+    }
+
+    /// Only what one format said; with several in one output the others are dropped.
+    fn only(mut self, format: ResultFormat) -> Self {
+        if !self.formats.contains(&format) {
+            return Self::default();
+        }
+        self.formats = vec![format];
+        self
+    }
+
+    fn add_format(&mut self, format: ResultFormat) {
+        if !self.formats.contains(&format) {
+            self.formats.push(format);
+        }
+    }
+
+    fn add_problem(&mut self, format: ResultFormat, problem: CodeProblem) {
+        self.add_format(format);
+        // Compilers repeat a problem for each target that is built from the file.
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    fn add_section(&mut self, section: sections::Section) {
+        self.add_format(section.format);
+        self.counts.add(section.counts.or_more(TestCounts::of(&section.tests)));
+        self.tests.extend(section.tests);
+        for problem in section.problems {
+            self.add_problem(section.format, problem);
+        }
+    }
+}
+
+/// Reads a gate's output, whatever tools it ran. `None` if nothing in it was recognised.
+pub fn read(output: &str) -> Option<Results> {
+    if let Some(results) = read_report(output) {
+        return Some(results);
+    }
+    let (text, partial) = text::bounded(output);
+    let mut results = Results { partial, ..Results::default() };
+    for lines in text::streams(&text).lists() {
+        read_stream(&lines, &mut results);
+    }
+    (!results.is_empty()).then_some(results)
+}
+
+/// Reads a report file or an output that is known to be in one format. `None` if it is not.
+pub fn read_as(format: ResultFormat, text: &str) -> Option<Results> {
+    let mut results = Results::default();
+    match format {
+        ResultFormat::Junit => results.tests = junit::tests(text),
+        ResultFormat::Trx => results.tests = trx::tests(text),
+        ResultFormat::Sarif => results.problems = sarif::problems(text)?,
+        _ => return read(text).map(|results| results.only(format)).filter(|results| !results.is_empty()),
+    }
+    let is_report = format == ResultFormat::Sarif || text.contains("<testsuite") || text.contains("<TestRun");
+    results.counts = TestCounts::of(&results.tests);
+    results.formats = vec![format];
+    is_report.then_some(results)
+}
+
+/// An output that is a report and nothing else.
+fn read_report(output: &str) -> Option<Results> {
+    let start = output.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']);
+    let head = &start[..start.floor_char_boundary(2_000)];
+    if start.starts_with('{') && head.contains("\"runs\"") || head.contains("sarif") && start.starts_with('{')
+    {
+        return read_as(ResultFormat::Sarif, start);
+    }
+    if !start.starts_with('<') {
+        return None;
+    }
+    let format = if head.contains("<TestRun") { ResultFormat::Trx } else { ResultFormat::Junit };
+    let is_known = head.contains("<TestRun") || head.contains("<testsuite");
+    is_known.then(|| read_as(format, start))?
+}
+
+fn read_stream(lines: &[&str], results: &mut Results) {
+    let mut free_from = 0;
+    for section in sections::all(lines) {
+        let range = section.lines.clone();
+        problems::read(&lines[free_from..range.start], results);
+        results.add_section(section);
+        free_from = range.end;
+    }
+    problems::read(&lines[free_from..], results);
+}
