@@ -188,7 +188,7 @@ fn panic_of<'a>(name: &str, lines: &'a [&'a str]) -> &'a [&'a str] {
     let rest = &lines[start + 1..];
     let is_other =
         |line: &&str| line.starts_with("test ") || line.starts_with("thread '") || **line == *"FAILED";
-    let length = rest.iter().position(|line| is_other(line)).unwrap_or(rest.len());
+    let length = rest.iter().position(is_other).unwrap_or(rest.len());
     &lines[start..=start + length]
 }
 

@@ -158,7 +158,7 @@ fn is_dependency_frame(line: &str) -> bool {
             .strip_suffix(')')
             .and_then(|place| place.rsplit_once('('))
             .map_or(place, |(_, inside)| inside);
-        return is_anonymous || is_dependency(inside.trim_start_matches("async "));
+        return is_anonymous || is_library_frame(place) || is_dependency(inside.trim_start_matches("async "));
     }
     // Frames without a mark: TAP's `stack:` and Ruby's `from`.
     let bare = line.strip_prefix("from ").or_else(|| line.strip_prefix("# ")).unwrap_or(line);
@@ -166,6 +166,32 @@ fn is_dependency_frame(line: &str) -> bool {
         bare.strip_suffix(')').and_then(|bare| bare.rsplit_once('(')).map_or(bare, |(_, inside)| inside);
     let looks_like_frame = of_frame(bare).is_some() || inside.starts_with("node:") || bare.contains(":in `");
     (is_anonymous && !bare.contains("at ")) || (looks_like_frame && is_dependency(inside))
+}
+
+/// `at app//org.junit.jupiter.api.AssertEquals.fail(AssertEquals.java:197)`: by the package, since the file has no folder.
+fn is_library_frame(place: &str) -> bool {
+    const PACKAGES: &[&str] = &[
+        "java.",
+        "javax.",
+        "jdk.",
+        "sun.",
+        "org.junit.",
+        "junit.",
+        "org.opentest4j.",
+        "org.hamcrest.",
+        "org.assertj.",
+        "org.gradle.",
+        "org.apache.maven.",
+        "org.testng.",
+        "kotlin.",
+        "scala.",
+        "Xunit.",
+        "NUnit.",
+        "System.",
+        "Microsoft.",
+    ];
+    let name = place.split_once('/').map_or(place, |(_, name)| name.trim_start_matches('/'));
+    [place, name].iter().any(|name| PACKAGES.iter().any(|package| name.starts_with(package)))
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ const FORMAT: ResultFormat = ResultFormat::Generic;
 
 pub(super) fn read_at(lines: &[&str]) -> Option<Found> {
     let line = lines[0];
-    if line.contains("Error") && (!line.starts_with(' ') || line.starts_with(" Exception during run: ")) {
-        if let Some(found) = node_crash(lines) {
-            return Some(found);
-        }
+    let may_crash =
+        line.contains("Error") && (!line.starts_with(' ') || line.starts_with(" Exception during run: "));
+    if let Some(found) = may_crash.then(|| node_crash(lines)).flatten() {
+        return Some(found);
     }
     if let Some(found) = php_error(line).or_else(|| ruby_crash(lines)) {
         return Some(found);
@@ -148,11 +148,8 @@ fn traceback(lines: &[&str]) -> Option<Found> {
     let error = lines
         .get(frames)
         .filter(|line| line.contains("Error") || line.contains("Exception") || line.contains(": "))?;
-    let places = lines[..frames].iter().filter_map(|line| place::of_frame(line));
-    let own = places
-        .filter(|place| !place::is_dependency(&place.file))
-        .filter(|place| has_source_extension(&place.file))
-        .last();
+    let mut places = lines[..frames].iter().filter_map(|line| place::of_frame(line));
+    let own = places.rfind(|place| !place::is_dependency(&place.file) && has_source_extension(&place.file));
     let found = match own {
         Some(place) => problem(place, Severity::Error, None, error),
         None => without_place(Severity::Error, &detail::message([*error])),

@@ -2,13 +2,14 @@
 
 use super::place::{self, SourcePlace, is_dependency};
 use super::sections::Section;
-use super::text::{indent, is_blank};
+use super::text::{announces_command, indent, is_blank};
 use super::{ResultFormat, Results, TestOutcome, TestResult, detail, problems};
 use std::collections::{HashMap, HashSet};
 
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
     let first = (from..lines.len()).find(|&at| package_line(lines[at]).is_some())?;
-    let start = (from..first).find(|&at| is_marker(lines[at])).unwrap_or(first);
+    let from = (from..first).rev().find(|&at| announces_command(lines, at)).map_or(from, |at| at + 1);
+    let start = start_of(lines, from, first);
     let mut section = Section::new(ResultFormat::GoTest, start..start);
     let mut begun = start;
     while let Some(at) = next_package(lines, begun) {
@@ -19,6 +20,29 @@ pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
     Some(section)
 }
 
+/// The first line that is go's. Without `-v` there is no header, and a `--- FAIL` far above may be quoted by another runner:
+/// then it cannot stand before that runner's last word.
+fn start_of(lines: &[&str], from: usize, first: usize) -> usize {
+    let marker = |from: usize| (from..first).find(|&at| is_marker(lines[at])).unwrap_or(first);
+    let start = marker(from);
+    if lines[start].starts_with("=== RUN ") {
+        return start;
+    }
+    let other = (start..first).rev().find(|&at| ends_another_run(lines[at]));
+    other.map_or(start, |at| marker(at + 1))
+}
+
+fn ends_another_run(line: &str) -> bool {
+    const STARTS: &[&str] =
+        &["test result: ", "Ran all test suites", "   Duration  ", "ℹ duration_ms ", "Tests: "];
+    const PARTS: &[&str] = &[" passing (", " examples, ", " runs, ", " tests in ", " test in "];
+    let is_pytest =
+        line.starts_with('=') && line.ends_with('=') && line.contains("s =") && line.contains(" in ");
+    is_pytest
+        || STARTS.iter().any(|start| line.starts_with(start))
+        || PARTS.iter().any(|part| line.contains(part))
+}
+
 fn is_marker(line: &str) -> bool {
     line.starts_with("=== RUN ") || verdict(line).is_some() || line.starts_with("panic: ")
 }
@@ -26,9 +50,7 @@ fn is_marker(line: &str) -> bool {
 /// The next package's line, if nothing else is run before it.
 fn next_package(lines: &[&str], from: usize) -> Option<usize> {
     let found = (from..lines.len()).find(|&at| package_line(lines[at]).is_some())?;
-    let other = lines[from..found]
-        .iter()
-        .any(|line| line.starts_with("> ") || line.starts_with("$ ") || line.starts_with("{\""));
+    let other = (from..found).any(|at| announces_command(lines, at) || lines[at].starts_with("{\""));
     (!other).then_some(found)
 }
 
@@ -109,11 +131,15 @@ pub(super) fn read_tests(lines: &[&str]) -> Vec<TestResult> {
     // A test is spoken about until another one is, with `-v` before its verdict and without it after it.
     let mut current: Option<usize> = None;
     let mut margin = 0;
+    // With `-v` every test is announced: a verdict on another one is something a test printed.
+    let is_verbose = lines.iter().any(|line| line.starts_with("=== RUN "));
     for line in lines {
         if let Some(name) = announced(line) {
             current = Some(shown.entry(name));
             margin = 4;
-        } else if let Some((outcome, name)) = verdict(line) {
+        } else if let Some((outcome, name)) =
+            verdict(line).filter(|(_, name)| !is_verbose || shown.index.contains_key(name))
+        {
             let at = shown.entry(name);
             shown.tests[at].outcome = Some(outcome);
             current = Some(at);

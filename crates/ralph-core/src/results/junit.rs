@@ -4,7 +4,7 @@ use super::place::{self, SourcePlace, is_dependency, same_file};
 use super::sections::Section;
 use super::text::{has_source_extension, is_blank, plain};
 use super::xml::{XmlElement, XmlPart, parts};
-use super::{ResultFormat, TestOutcome, TestResult, detail};
+use super::{ResultFormat, TestOutcome, TestResult, detail, rust_panic};
 
 /// A report printed between other lines.
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
@@ -28,37 +28,66 @@ struct Case {
     class: String,
     text: String,
     attribute_message: String,
+    kind: String,
 }
 
 /// All test cases in a report.
 pub(super) fn tests(text: &str) -> Vec<TestResult> {
-    let mut tests = Vec::new();
-    let mut suite_files: Vec<Option<String>> = Vec::new();
-    let mut case: Option<Case> = None;
-    let mut in_failure = false;
+    let mut report = Report::default();
     for part in parts(text) {
         match part {
-            XmlPart::Open(element) => match element.name.as_str() {
-                "testsuite" => suite_files.push(suite_file(&element)),
-                "testcase" => case = Some(begin(&element, suite_files.iter().rev().flatten().next())),
-                "failure" | "error" => {
-                    in_failure = true;
-                    case.iter_mut().for_each(|case| case.fail(&element));
-                }
-                "skipped" => case.iter_mut().for_each(|case| case.test.outcome = TestOutcome::Skipped),
-                _ => {}
-            },
-            XmlPart::Text(text) if in_failure => case.iter_mut().for_each(|case| case.text.push_str(&text)),
-            XmlPart::Text(_) => {}
-            XmlPart::Close(name) => match name.as_str() {
-                "testsuite" => drop(suite_files.pop()),
-                "failure" | "error" => in_failure = false,
-                "testcase" => tests.extend(case.take().map(Case::finish)),
-                _ => {}
-            },
+            XmlPart::Open(element) => report.open(&element),
+            XmlPart::Text(text) => report.add_text(&text),
+            XmlPart::Close(name) => report.close(&name),
         }
     }
-    tests
+    report.tests
+}
+
+#[derive(Default)]
+struct Report {
+    tests: Vec<TestResult>,
+    suites: Vec<Suite>,
+    case: Option<Case>,
+    in_failure: bool,
+}
+
+struct Suite {
+    name: String,
+    file: Option<String>,
+}
+
+impl Report {
+    fn open(&mut self, element: &XmlElement) {
+        match (element.name.as_str(), &mut self.case) {
+            ("testsuite", _) => {
+                let name = element.attribute("name").unwrap_or_default().to_owned();
+                self.suites.push(Suite { name, file: suite_file(element) });
+            }
+            ("testcase", _) => self.case = Some(begin(element, &self.suites)),
+            ("failure" | "error", Some(case)) => {
+                self.in_failure = true;
+                case.fail(element);
+            }
+            ("skipped", Some(case)) => case.test.outcome = TestOutcome::Skipped,
+            _ => {}
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        if let Some(case) = self.case.as_mut().filter(|_| self.in_failure) {
+            case.text.push_str(text);
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        match name {
+            "testsuite" => drop(self.suites.pop()),
+            "failure" | "error" => self.in_failure = false,
+            "testcase" => self.tests.extend(self.case.take().map(Case::finish)),
+            _ => {}
+        }
+    }
 }
 
 fn suite_file(element: &XmlElement) -> Option<String> {
@@ -70,31 +99,37 @@ fn is_file(text: &str) -> bool {
     has_source_extension(text) && !text.contains(' ')
 }
 
-fn begin(element: &XmlElement, suite_file: Option<&String>) -> Case {
+fn begin(element: &XmlElement, suites: &[Suite]) -> Case {
     let name = element.attribute("name").unwrap_or_default();
     let class = element.attribute("classname").or_else(|| element.attribute("class")).unwrap_or_default();
-    let is_said = class.is_empty() || name.starts_with(class) || is_file(class);
-    let whole = match (is_said, class.contains(' ')) {
-        (true, _) => name.to_owned(),
-        (false, true) => format!("{class} > {name}"),
-        (false, false) => format!("{class}.{name}"),
+    // node:test puts every test into the class `test`; its suites have the names.
+    let suite_names = suites.iter().map(|suite| suite.name.as_str());
+    let whole = match class {
+        "test" => suite_names.chain([name]).collect::<Vec<_>>().join(" > "),
+        _ if class.is_empty() || name.starts_with(class) || is_file(class) => name.to_owned(),
+        _ if class.contains(' ') => format!("{class} > {name}"),
+        _ => format!("{class}.{name}"),
     };
     let mut test = TestResult::new(whole, TestOutcome::Passed);
     let own = element.attribute("file").or(Some(class).filter(|class| is_file(class)));
-    test.file = own.or(suite_file.map(String::as_str)).map(place::tidy_path);
+    let suite_file = suites.iter().rev().find_map(|suite| suite.file.as_deref());
+    test.file = own.or(suite_file).map(place::tidy_path);
     test.line = element.number("line").filter(|line| *line > 0 && test.file.is_some());
-    Case { test, class: class.to_owned(), text: String::new(), attribute_message: String::new() }
+    Case {
+        test,
+        class: class.to_owned(),
+        text: String::new(),
+        attribute_message: String::new(),
+        kind: String::new(),
+    }
 }
 
 impl Case {
     fn fail(&mut self, element: &XmlElement) {
         self.test.outcome = TestOutcome::Failed;
         if self.attribute_message.is_empty() {
-            self.attribute_message = element
-                .attribute("message")
-                .or_else(|| element.attribute("type"))
-                .unwrap_or_default()
-                .to_owned();
+            self.attribute_message = element.attribute("message").unwrap_or_default().to_owned();
+            self.kind = element.attribute("type").unwrap_or_default().to_owned();
         }
     }
 
@@ -104,21 +139,26 @@ impl Case {
         }
         let (text, message) = (plain(&self.text), plain(&self.attribute_message));
         let lines: Vec<&str> = text.lines().collect();
+        if text.contains(" panicked at ") {
+            rust_panic::describe(&mut self.test, &lines);
+            return self.test;
+        }
         if let Some(place) = self.place(&lines) {
             self.test.file.get_or_insert(place.file);
             self.test.line = place.line;
         }
-        let mut said = message.lines().chain(lines.iter().copied()).filter(|line| !is_blank(line));
-        let first = said.next().unwrap_or_default();
+        // PHPUnit starts with the test's name.
+        let is_name =
+            |line: &&str| line.ends_with(&self.test.name) || line.replace("::", ".") == self.test.name;
+        let mut said =
+            message.lines().chain(lines.iter().copied()).filter(|line| !is_blank(line) && !is_name(line));
+        let first = said.next().unwrap_or(&self.kind);
         let second = said
             .next()
             .filter(|line| first.trim_end().ends_with(':') && !line.trim_start().starts_with("at "));
         self.test.message = detail::message([first].into_iter().chain(second));
-        self.test.detail = if lines.is_empty() {
-            detail::of(&message.lines().collect::<Vec<_>>())
-        } else {
-            detail::of(&lines)
-        };
+        let shown = if lines.is_empty() { message.lines().collect() } else { lines };
+        self.test.detail = detail::of(&shown);
         self.test
     }
 
@@ -161,11 +201,5 @@ fn frame(line: &str) -> Option<SourcePlace> {
         line: Some(line),
         column: None,
     });
-    dotnet.or_else(|| place::of_frame(text)).or(leading.map(|(place, _)| place)).or_else(|| rust_panic(text))
-}
-
-/// `thread 'name' panicked at src/lib.rs:4:5:`
-fn rust_panic(text: &str) -> Option<SourcePlace> {
-    let (_, rest) = text.split_once(" panicked at ")?;
-    place::leading(rest).map(|(place, _)| place)
+    dotnet.or_else(|| place::of_frame(text)).or(leading.map(|(place, _)| place))
 }

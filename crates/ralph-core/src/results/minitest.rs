@@ -59,7 +59,7 @@ fn failed_test(lines: &[&str]) -> Option<TestResult> {
             || line.starts_with("rails test ")
             || line.starts_with("Finished in ")
     };
-    let end = lines.iter().position(|line| is_end(line)).unwrap_or(lines.len());
+    let end = lines.iter().position(is_end).unwrap_or(lines.len());
     let shown = &lines[1..end.max(1)];
     let (name, place) = match title.strip_suffix(']').and_then(|title| title.rsplit_once(" [")) {
         Some((name, place)) => (name, place::leading(place).map(|(place, _)| place)),

@@ -2,7 +2,7 @@
 
 use super::place::{self, SourcePlace, is_dependency};
 use super::sections::Section;
-use super::text::{indent, is_blank, leading_number, without_duration};
+use super::text::{announces_command, indent, is_blank, leading_number, without_duration};
 use super::{ResultFormat, TestOutcome, TestResult, detail};
 
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
@@ -40,7 +40,7 @@ fn counted(line: &str, word: &str) -> Option<usize> {
 
 /// The first line of the tree. It cannot be above a line by which a script runner announces a command.
 fn start_of(lines: &[&str], from: usize, summary: usize) -> usize {
-    let command = |at: &usize| lines[*at].starts_with("> ") || lines[*at].starts_with("$ ");
+    let command = |at: &usize| announces_command(lines, *at);
     let first = (from..summary).rev().find(command).map_or(from, |at| at + 1);
     let Some(test) = (first..summary).find(|&at| marked(lines[at]).is_some()) else { return summary };
     // The names of its suites stand above it.

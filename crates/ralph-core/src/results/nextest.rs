@@ -118,13 +118,13 @@ fn test_output<'a>(shown: &'a [&'a str]) -> &'a [&'a str] {
     let is_end = |line: &&str| {
         line.starts_with("────") || line.contains("Cancelling due to ") || line.contains("Canceling due to ")
     };
-    let shown = &shown[..shown.iter().position(|line| is_end(line)).unwrap_or(shown.len())];
+    let shown = &shown[..shown.iter().position(is_end).unwrap_or(shown.len())];
     if shown.iter().any(|line| line.contains(" panicked at ")) {
         return shown;
     }
     let title =
         |line: &&str| line.trim_start().starts_with("---- ") && line.trim_end().ends_with(" stdout ----");
-    if let Some(start) = shown.iter().position(|line| title(line)) {
+    if let Some(start) = shown.iter().position(title) {
         let length = shown[start + 1..].iter().position(|line| line.trim() == "failures:");
         return &shown[start + 1..length.map_or(shown.len(), |length| start + 1 + length)];
     }

@@ -2,12 +2,12 @@
 
 use super::place::{self, SourcePlace, same_file};
 use super::sections::Section;
-use super::text::{indent, is_blank, leading_number, without_duration};
+use super::text::{announces_command, indent, is_blank, leading_number, without_duration};
 use super::{ResultFormat, TestCounts, TestOutcome, TestResult, detail};
 
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
     let summary = (from..lines.len()).find(|&at| counted(lines[at], "tests").is_some())?;
-    let command = |at: &usize| lines[*at].starts_with("> ") || lines[*at].starts_with("$ ");
+    let command = |at: &usize| announces_command(lines, *at);
     let first = (from..summary).rev().find(command).map_or(from, |at| at + 1);
     let start =
         (first..summary).find(|&at| indent(lines[at]) == 0 && marked(lines[at]).is_some()).unwrap_or(summary);

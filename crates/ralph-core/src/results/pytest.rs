@@ -68,10 +68,11 @@ fn end_of(lines: &[&str], start: usize) -> usize {
     }
     // A test may run pytest itself and show its output: then sessions are nested.
     let mut depth = usize::from(titled(lines[start], '=') != Some("test session starts"));
+    let width = width_of(&lines[start..]);
     for (at, line) in lines.iter().enumerate().skip(start) {
         if titled(line, '=') == Some("test session starts") {
             depth += 1;
-        } else if summary(line).is_some() {
+        } else if summary(line).is_some() && (depth > 1 || is_wide(line, width)) {
             depth = depth.saturating_sub(1);
             if depth == 0 {
                 return at + 1;
@@ -79,6 +80,21 @@ fn end_of(lines: &[&str], start: usize) -> usize {
         }
     }
     lines.len()
+}
+
+/// All rules of a session are as wide as its terminal. Those of a quoted one mostly are not.
+fn width_of(lines: &[&str]) -> usize {
+    let is_own = |title: &str| {
+        matches!(title, "test session starts" | "FAILURES" | "ERRORS" | "short test summary info")
+    };
+    let first = lines.iter().find(|line| line.starts_with('=') && titled(line, '=').is_some_and(is_own));
+    first.map_or(0, |line| line.chars().count())
+}
+
+fn is_wide(line: &str, width: usize) -> bool {
+    // A title that is too long has one mark on each side; the counts of `-q` have none.
+    let is_marked = line.starts_with("==") || line.starts_with("__");
+    !is_marked || width == 0 || line.chars().count().abs_diff(width) <= 1
 }
 
 /// What is shown of one failing test below `FAILURES` or `ERRORS`.
@@ -121,11 +137,13 @@ fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
     let mut blocks: Vec<Block<'a>> = Vec::new();
     let is_part = |line: &str| titled(line, '=').is_some_and(|title| matches!(title, "FAILURES" | "ERRORS"));
     let Some(first) = lines.iter().position(|line| is_part(line)) else { return blocks };
+    let width = width_of(lines);
     let mut begun: Option<(usize, &str)> = None;
     for at in first..=lines.len() {
-        let title =
-            lines.get(at).and_then(|line| titled(line, '_')).filter(|title| !title.starts_with("_ _"));
-        let ends = at == lines.len() || titled(lines[at], '=').is_some() || title.is_some();
+        let line = lines.get(at).filter(|line| is_wide(line, width));
+        let title = line.and_then(|line| titled(line, '_')).filter(|title| !title.starts_with("_ _"));
+        let ends =
+            at == lines.len() || line.is_some_and(|line| titled(line, '=').is_some()) || title.is_some();
         if let Some((start, name)) = begun.filter(|_| ends) {
             blocks.push(Block { title: name, lines: &lines[start..at] });
             begun = None;

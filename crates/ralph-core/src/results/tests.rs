@@ -208,3 +208,15 @@ fn results_survive_json() {
     let json = serde_json::to_string(&results).expect("JSON");
     assert_eq!(serde_json::from_str::<Results>(&json).expect("results"), results);
 }
+
+#[test]
+fn a_report_is_read_by_the_name_of_its_format() {
+    let report = contents(&folder().join("junit/pytest.txt"));
+    let results = read_as(ResultFormat::Junit, &report).expect("results");
+    assert_eq!(results.failed_tests().count(), 2);
+    assert_eq!(read_as(ResultFormat::Junit, "no report"), None);
+    assert_eq!(read_as(ResultFormat::Sarif, "{}"), None);
+    let tap = contents(&folder().join("tape/one_failure.txt"));
+    assert_eq!(read_as(ResultFormat::Tap, &tap).map(|results| results.counts.failed), Some(1));
+    assert_eq!(read_as(ResultFormat::Pytest, &tap), None);
+}

@@ -218,3 +218,13 @@ pub(super) fn without_duration(text: &str) -> &str {
         _ => text,
     }
 }
+
+/// Whether a script runner announces a command here: npm prints two lines that start with `> `, others `$ command`.
+pub(super) fn announces_command(lines: &[&str], at: usize) -> bool {
+    let says = |line: &str, mark: &str| {
+        line.strip_prefix(mark)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '@'))
+    };
+    let near = |at: usize| lines.get(at).is_some_and(|line| says(line, "> "));
+    says(lines[at], "$ ") || says(lines[at], "> ") && (near(at + 1) || near(at.wrapping_sub(1)))
+}

@@ -58,7 +58,7 @@ fn failed_tests(lines: &[&str]) -> Vec<TestResult> {
         line.starts_with('⎯')
             && ["Failed Tests", "Failed Suites", "Unhandled"].iter().any(|w| line.contains(w))
     };
-    let Some(first) = lines.iter().position(|line| is_part(line)) else { return Vec::new() };
+    let Some(first) = lines.iter().position(is_part) else { return Vec::new() };
     let mut tests = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     let mut begun = 0;

@@ -1,12 +1,15 @@
 //! Laws that hold for any text.
 
-use super::{all_recordings, contents};
+use super::{LINTERS, RUNNERS, contents, recordings};
 use crate::results::{ResultFormat, Results, read, read_as, text};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-static RECORDINGS: LazyLock<Vec<String>> =
-    LazyLock::new(|| all_recordings().iter().map(|path| text::plain(&contents(path))).collect());
+/// What was printed to a terminal or a log; report files have neither colours nor prefixes.
+static RECORDINGS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let paths = RUNNERS.iter().chain(LINTERS).flat_map(|tool| recordings(tool));
+    paths.map(|path| text::plain(&contents(&path))).collect()
+});
 
 /// A line that some reader looks for, with something else around it.
 fn telling_line() -> impl Strategy<Value = String> {
