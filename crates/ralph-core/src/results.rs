@@ -209,6 +209,31 @@ impl Results {
         }
     }
 
+    /// In CI some runners repeat each failing test as an annotation. What it says more, the line, goes to the test.
+    fn drop_annotations_of_tests(&mut self) {
+        if self.counts.failed == 0 {
+            return;
+        }
+        let tests = &mut self.tests;
+        self.problems.retain(|problem| {
+            let file = problem.file.as_deref().unwrap_or_default();
+            let is_same = |test: &TestResult| {
+                let said = !test.message.is_empty() && problem.message.starts_with(&test.message);
+                let is_there = test.file.as_deref().is_some_and(|known| place::same_file(known, file));
+                // It may point into the code that threw, and not into the test.
+                let is_said_elsewhere = said && test.message.len() > 12;
+                let is_at_same_line = is_there && test.line == problem.line && problem.code.is_none();
+                test.outcome == TestOutcome::Failed
+                    && (is_said_elsewhere || said && is_there || is_at_same_line)
+            };
+            // Only so many are compared: a run with thousands of failures is not explained by its annotations.
+            let Some(test) = tests.iter_mut().take(1_000).find(|test| is_same(test)) else { return true };
+            let is_there = test.file.as_deref().is_some_and(|known| place::same_file(known, file));
+            test.line = test.line.or(problem.line.filter(|_| is_there));
+            false
+        });
+    }
+
     fn add_section(&mut self, section: sections::Section) {
         self.add_format(section.format);
         self.counts.add(section.counts.or_more(TestCounts::of(&section.tests)));
@@ -229,6 +254,7 @@ pub fn read(output: &str) -> Option<Results> {
     for lines in text::streams(&text).lists() {
         read_stream(&lines, &mut results);
     }
+    results.drop_annotations_of_tests();
     (!results.is_empty()).then_some(results)
 }
 

@@ -49,9 +49,10 @@ impl Run<'_> {
     fn read(&self, start: usize) -> Option<Section> {
         let progress_end = self.progress_end();
         let seen = self.progress(progress_end);
-        let started: HashSet<&str> =
-            self.lines[self.header + 1..progress_end].iter().filter_map(|line| started(line)).collect();
-        let Some((end, listed)) = self.end(&started) else { return self.aborted(start) };
+        // With `--nocapture` what a test prints may look like the end of the progress: then all lines are asked.
+        let found =
+            self.end(&self.started(progress_end)).or_else(|| self.end(&self.started(self.lines.len())));
+        let Some((end, listed)) = found else { return self.aborted(start) };
         let mut section = Section::new(ResultFormat::CargoTest, start..end + 1);
         section.counts = result_counts(self.lines[end]).unwrap_or_default();
         let details = self.details(progress_end, end, &listed);
@@ -66,6 +67,11 @@ impl Run<'_> {
         let others = seen.iter().filter(|(_, outcome)| *outcome != TestOutcome::Failed);
         section.tests.extend(others.map(|(name, outcome)| TestResult::new(*name, *outcome)));
         Some(section)
+    }
+
+    /// The tests that have a line before `end`, whatever their outcome.
+    fn started(&self, end: usize) -> HashSet<&str> {
+        self.lines[self.header + 1..end].iter().filter_map(|line| started(line)).collect()
     }
 
     /// Where the lines of single tests end: at the first `failures:` or result.

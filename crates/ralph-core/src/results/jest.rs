@@ -115,7 +115,9 @@ fn inline_place(file: &str, shown: &[&str]) -> Option<u32> {
 
 /// The first line, with the values if they stand on one line each.
 fn message_of(shown: &[&str]) -> String {
-    let mut said = shown.iter().copied().skip_while(|line| is_blank(line));
+    // A file that cannot be parsed is explained at length; what is wrong in it stands below `Details:`.
+    let details = shown.iter().position(|line| line.trim() == "Details:").map_or(0, |at| at + 1);
+    let mut said = shown[details..].iter().copied().skip_while(|line| is_blank(line));
     let first = said.next().unwrap_or_default();
     let first = first.split(" // ").next().unwrap_or(first);
     let values = shown.iter().copied().filter(|line| {
@@ -126,9 +128,10 @@ fn message_of(shown: &[&str]) -> String {
     detail::message([first].into_iter().chain(more).chain(values.take(2)))
 }
 
-/// A line of the source that jest shows with its number, `  > 9 | expect(…)`.
+/// A line of the source around the one that failed, with its number: `    8 | expect(…)`.
 fn is_source(line: &str) -> bool {
-    let line = line.trim_start().trim_start_matches('>').trim_start();
+    // The line that failed stays.
+    let line = line.trim_start();
     let (number, _) = line.split_once('|').unwrap_or(("x", ""));
     number.trim().bytes().all(|byte| byte.is_ascii_digit())
 }

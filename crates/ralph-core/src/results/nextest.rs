@@ -9,16 +9,18 @@ pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
     let start = (from..lines.len()).find(|&at| is_start(lines[at]))?;
     // A test that runs nextest shows its output indented.
     let summary = (start..lines.len()).find(|&at| lines[at].starts_with("     Summary ["))?;
-    let listed = lines[summary + 1..].iter().take_while(|line| status(line).is_some()).count();
-    let mut section = Section::new(ResultFormat::Nextest, start..summary + 1 + listed);
+    // The failing tests follow, with `--failure-output final` each with its output; a line at the margin ends them.
+    let is_margin = |line: &&str| line.starts_with(|c: char| !c.is_whitespace());
+    let end = (summary + 1..lines.len()).find(|&at| is_margin(&lines[at])).unwrap_or(lines.len());
+    let mut section = Section::new(ResultFormat::Nextest, start..end);
     section.counts = counts(lines[summary]);
-    let body = &lines[start..summary];
-    let blocks = blocks(body);
-    for line in &lines[summary + 1..=summary + listed] {
-        let failed = status(line).filter(|status| status.outcome() == Some(TestOutcome::Failed));
-        section.tests.extend(failed.map(|status| failed_test(&status, &blocks)));
+    let blocks = blocks(&lines[start..end]);
+    for status in lines[summary + 1..end].iter().filter_map(|line| status(line)) {
+        if status.outcome() == Some(TestOutcome::Failed) {
+            section.tests.push(failed_test(&status, &blocks));
+        }
     }
-    let others = body.iter().filter_map(|line| status(line)).filter_map(|status| {
+    let others = lines[start..summary].iter().filter_map(|line| status(line)).filter_map(|status| {
         let outcome = status.outcome().filter(|outcome| *outcome != TestOutcome::Failed)?;
         Some(TestResult::new(status.name, outcome))
     });
@@ -57,11 +59,8 @@ fn status(line: &str) -> Option<Status<'_>> {
     let (word, rest) = line.strip_prefix("  ")?.split_once(" [")?;
     let word = word.trim_start();
     let (time, rest) = rest.split_once("] ")?;
-    let is_time = time
-        .trim_start_matches(['>', ' '])
-        .strip_suffix('s')?
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b == b'.');
+    let time = time.trim_start_matches(['>', ' ']);
+    let is_time = time.bytes().all(|b| b.is_ascii_digit() || b".s".contains(&b));
     let is_word = !word.is_empty()
         && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b" /-".contains(&b));
     let rest = rest.trim_start();
@@ -93,9 +92,12 @@ fn blocks<'a>(lines: &'a [&'a str]) -> HashMap<(&'a str, &'a str), &'a [&'a str]
     let statuses: Vec<(usize, Status<'_>)> =
         (0..lines.len()).filter_map(|at| Some((at, status(lines[at])?))).collect();
     let ends = statuses.iter().skip(1).map(|(at, _)| *at).chain([lines.len()]);
+    // With `--no-capture` a test's output stands between its start and its end, else below its end.
+    let is_live = statuses.iter().any(|(_, status)| status.word == "START");
     for ((at, status), end) in statuses.iter().zip(ends) {
-        let is_failed = status.outcome() == Some(TestOutcome::Failed);
-        if is_failed && end > at + 1 {
+        let has_output =
+            if is_live { status.word == "START" } else { status.outcome() == Some(TestOutcome::Failed) };
+        if has_output && end > at + 1 {
             blocks.insert((status.binary, status.name), &lines[at + 1..end]);
         }
     }

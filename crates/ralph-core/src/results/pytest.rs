@@ -202,14 +202,15 @@ fn line_traceback(body: &[&str], file: &str, message: &str) -> Option<u32> {
     })
 }
 
+/// Without the short summary only the blocks name the tests.
 fn unlisted_test(block: &Block<'_>) -> TestResult {
-    let title = block.title.rsplit_once("ERROR at setup of ").map_or(block.title, |(_, name)| name);
-    let title = title.strip_prefix("ERROR collecting ").unwrap_or(title);
-    let mut test = TestResult::failed(title.replace('.', "::")).at(block.own_place());
-    if block.title.starts_with("ERROR collecting ") {
-        test.name = title.to_owned();
-        test.file = Some(title.to_owned());
+    if let Some(file) = block.title.strip_prefix("ERROR collecting ") {
+        let mut test = TestResult::failed(file).at(Some(SourcePlace::file(file)));
+        describe(&mut test, block.shown());
+        return test;
     }
+    let (name, values) = block.name().split_at(block.name().find('[').unwrap_or(block.name().len()));
+    let mut test = TestResult::failed(name.replace('.', "::") + values).at(block.own_place());
     describe(&mut test, block.shown());
     test
 }
@@ -262,8 +263,14 @@ impl Block<'_> {
         frames(self.shown())
     }
 
+    /// The first frame in a file of tests, else the first in the project.
     fn own_place(&self) -> Option<SourcePlace> {
-        self.places().find(|place| !place::is_dependency(&place.file))
+        let own = || self.places().filter(|place| !place::is_dependency(&place.file));
+        let is_test = |place: &SourcePlace| {
+            let name = place.file.rsplit('/').next().unwrap_or_default();
+            name.starts_with("test_") || name.ends_with("_test.py")
+        };
+        own().find(is_test).or_else(|| own().next())
     }
 }
 
@@ -285,6 +292,12 @@ fn describe(test: &mut TestResult, shown: &[&str]) {
 
 /// The `E` lines say what failed; the next one repeats it with the values if a message was given.
 fn message_of(shown: &[&str]) -> String {
+    // Of exceptions that led to one another the last is the one that was not caught.
+    let is_cause = |line: &&str| {
+        line.starts_with("The above exception was the direct")
+            || line.starts_with("During handling of the above")
+    };
+    let shown = &shown[shown.iter().rposition(is_cause).unwrap_or(0)..];
     let mut said =
         shown.iter().filter_map(|line| line.strip_prefix("E ").or(line.strip_prefix("E\t")).map(str::trim));
     let Some(first) = said.next() else { return native_message(shown) };

@@ -60,7 +60,9 @@ fn panic_at<'a>(lines: &'a [&'a str], at: usize) -> Option<Panic<'a>> {
 
 fn ends_message(line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with("stack backtrace:") || line.starts_with("note: ") || is_panic(line)
+    let is_harness =
+        line == "failures:" || line == "FAILED" || line.starts_with("test ") && line.ends_with("... FAILED");
+    line.starts_with("stack backtrace:") || line.starts_with("note: ") || is_panic(line) || is_harness
 }
 
 impl Panic<'_> {

@@ -88,12 +88,17 @@ struct Reader<'a> {
     group: &'a str,
     error_comment: &'a str,
     suites: Vec<String>,
+    /// How many points there were at each depth.
+    points: Vec<usize>,
     tests: Vec<TestResult>,
 }
 
 impl<'a> Reader<'a> {
     fn new(lines: &'a [&'a str]) -> Self {
-        let has_subtests = lines.iter().any(|line| line.trim_start().starts_with("# Subtest: "));
+        let nests = |line: &&str| {
+            line.trim_start().starts_with("# Subtest: ") || line.ends_with(" {") && point(line).is_some()
+        };
+        let has_subtests = lines.iter().any(nests);
         let is_tape = !has_subtests && lines.iter().any(|line| line.starts_with("# tests "));
         Self {
             lines,
@@ -102,6 +107,7 @@ impl<'a> Reader<'a> {
             group: "",
             error_comment: "",
             suites: Vec::new(),
+            points: Vec::new(),
             tests: Vec::new(),
         }
     }
@@ -139,6 +145,12 @@ impl<'a> Reader<'a> {
         }
         let is_nested = !self.has_subtests && indent(line) > 0;
         let Some(point) = point(text).filter(|_| !is_nested) else { return 1 };
+        if line.ends_with(" {") {
+            // Its subtests follow, up to a closing brace.
+            self.suites.truncate(depth);
+            self.suites.push(unescaped(point.name.trim_end_matches(" {")));
+            return 1;
+        }
         let below = diagnosis(&self.lines[at + 1..], indent(line));
         self.add(&point, depth, below);
         1 + below.len()
@@ -148,7 +160,8 @@ impl<'a> Reader<'a> {
         let yaml = Diagnosis { lines: below };
         let is_suite = yaml.value("type").as_deref() == Some("suite");
         let is_parent = yaml.value("failureType").as_deref() == Some("subtestsFailed");
-        if is_parent || (is_suite && point.is_ok) {
+        let has_subtests = self.count_points(depth);
+        if is_parent || (is_suite && point.is_ok) || (has_subtests && below.is_empty()) {
             return;
         }
         let name = self.full_name(point, depth);
@@ -159,12 +172,32 @@ impl<'a> Reader<'a> {
             (true, false) => TestOutcome::Failed,
         };
         let mut test = TestResult::new(name, outcome);
+        // vitest puts the file before the names.
+        let file = test
+            .name
+            .split(" > ")
+            .next()
+            .filter(|file| has_source_extension(file) && !file.contains(' '))
+            .map(str::to_owned);
+        if let Some(file) = file {
+            test.name =
+                test.name.strip_prefix(&format!("{file} > ")).map_or_else(|| file.clone(), str::to_owned);
+            test.file = Some(file);
+        }
         if outcome == TestOutcome::Failed {
             yaml.describe(&mut test);
             self.explain(&mut test, point);
         }
         self.error_comment = "";
         self.tests.push(test);
+    }
+
+    /// Whether points that are nested one deeper came since the last one at this depth.
+    fn count_points(&mut self, depth: usize) -> bool {
+        let has_subtests = self.points.get(depth + 1).is_some_and(|count| *count > 0);
+        self.points.resize(depth + 1, 0);
+        self.points[depth] += 1;
+        has_subtests
     }
 
     /// A file that cannot be loaded only says so in the comments before it; a point without a diagnosis only in its name.
@@ -205,7 +238,19 @@ fn diagnosis<'a>(lines: &'a [&'a str], point_indent: usize) -> &'a [&'a str] {
         let end = lines.iter().position(|line| indent(line) == margin && line.trim_start() == "...");
         return &lines[..end.map_or(lines.len(), |end| end + 1)];
     }
-    // bats and prove explain a failure in comments.
+    // mocha explains a failure in indented lines, bats and prove in comments.
+    let is_text = |line: &&str| {
+        indent(line) > point_indent
+            && point(line.trim_start()).is_none()
+            && !line.trim_start().starts_with('#')
+    };
+    let indented = lines
+        .iter()
+        .take_while(|line| is_text(line) || is_blank(line) && indent(first) > point_indent)
+        .count();
+    if indented > 0 && is_text(first) {
+        return &lines[..indented];
+    }
     let is_comment =
         |line: &&str| line.starts_with("#  ") || line.starts_with("# (") || line.starts_with("# `");
     let comments = lines.iter().take_while(|line| is_comment(line)).count();
@@ -255,9 +300,10 @@ impl Diagnosis<'_> {
     }
 
     fn describe(&self, test: &mut TestResult) {
-        *test = test.clone().at(self.place());
-        let says = self.value("error").or_else(|| self.value("message"));
-        let said = says.or_else(|| self.stack_error()).or_else(|| self.comment());
+        *test = test.clone().at(self.place(test.file.as_deref()));
+        let says = self.nested_message().or_else(|| self.value("error")).or_else(|| self.value("message"));
+        let said =
+            says.or_else(|| self.stack_error()).or_else(|| self.comment()).or_else(|| self.first_line());
         let values = ["expected", "actual"].map(|key| {
             self.value(key).filter(|value| !value.is_empty()).map(|value| format!("{key}: {value}"))
         });
@@ -277,11 +323,24 @@ impl Diagnosis<'_> {
         test.detail = detail::of(&self.lines.iter().copied().filter(dropped).collect::<Vec<_>>());
     }
 
+    /// vitest's `error:` has a name and a message below it.
+    fn nested_message(&self) -> Option<String> {
+        let below = self.entry("error")?.get(1..)?;
+        let message = below.iter().find_map(|line| line.trim_start().strip_prefix("message: "))?;
+        Some(message.trim_matches('"').to_owned())
+    }
+
     /// tape's `stack` starts with the error; it repeats the name unless something was thrown.
     fn stack_error(&self) -> Option<String> {
         let is_thrown = self.value("operator").as_deref() == Some("error");
         let stack = self.entry("stack").filter(|_| is_thrown)?;
         stack.get(1).map(|line| line.trim().to_owned())
+    }
+
+    /// The first of the lines that are no YAML.
+    fn first_line(&self) -> Option<String> {
+        let first = self.lines.first().map(|line| line.trim())?;
+        (first != "---" && !first.starts_with('#')).then(|| first.to_owned())
     }
 
     fn comment(&self) -> Option<String> {
@@ -292,15 +351,16 @@ impl Diagnosis<'_> {
         said.next().map(str::to_owned)
     }
 
-    fn place(&self) -> Option<SourcePlace> {
-        let frames =
-            self.lines.iter().filter_map(|line| place::of_frame(line.trim().trim_start_matches("at: ")));
+    fn place(&self, known: Option<&str>) -> Option<SourcePlace> {
+        let frames = self
+            .lines
+            .iter()
+            .filter_map(|line| place::of_frame(line.trim().trim_start_matches("at: ").trim_matches('"')));
         let defined = self.value("location").and_then(|text| place::leading(&text).map(|(place, _)| place));
-        let mut own = frames.filter(|place| !is_dependency(&place.file));
-        let own = match &defined {
-            Some(defined) => own.find(|place| place::same_file(&place.file, &defined.file)),
-            None => own.next(),
-        };
+        let own: Vec<SourcePlace> = frames.filter(|place| !is_dependency(&place.file)).collect();
+        let file = defined.as_ref().map(|place| place.file.as_str()).or(known);
+        let in_file = own.iter().find(|place| file.is_some_and(|file| place::same_file(&place.file, file)));
+        let own = in_file.or(own.first().filter(|_| defined.is_none())).cloned();
         own.or(defined).or_else(|| self.lines.iter().find_map(|line| spelled_place(line)))
     }
 }
