@@ -14,8 +14,13 @@ pub(super) fn coded_line(line: &str) -> Option<CodeProblem> {
         return None;
     }
     let (place, rest) = place::leading(line)?;
-    place.column?;
     let rest = rest.strip_prefix(": ")?;
+    if let Some((code, message)) = rest.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        // As pylint once printed: `a.py:1: [F401] message`.
+        let is_code = code_and_message(&format!("{code} x")).is_some();
+        return is_code.then(|| problem(place, Severity::Error, Some(code), message));
+    }
+    place.column?;
     let (code, message) = match rest.split_once(": ") {
         Some(("invalid-syntax" | "SyntaxError", message)) => ("invalid-syntax", message),
         _ => code_and_message(rest)?,

@@ -18,7 +18,9 @@ pub(super) fn read_at(lines: &[&str]) -> Option<Found> {
     if !place.file.ends_with(".py") && !place.file.ends_with(".pyi") {
         return None;
     }
-    let (severity, message) = severity(rest.strip_prefix(": ")?)?;
+    // With `--show-error-end` the end of the place follows.
+    let rest = rest.trim_start_matches(|c: char| c == ':' || c.is_ascii_digit());
+    let (severity, message) = severity(rest.strip_prefix(' ')?)?;
     // With `--pretty` a message is wrapped, and the source follows, indented.
     let is_end = |line: &&str| {
         line.is_empty() || indent(line) > 0 || place::leading(line).is_some() || line.starts_with("Found ")

@@ -1,7 +1,9 @@
 //! ruff: `F401 [*] message` and ` --> a.py:1:8` below it, or in one line, `a.py:1:8: F401 [*] message`.
 
 use super::flake8::{code_and_message, coded_line};
+use super::place::{SourcePlace, tidy_path};
 use super::problems::{Found, problem, without_place};
+use super::text::has_source_extension;
 use super::{CodeProblem, ResultFormat, Severity, place};
 
 const FORMAT: ResultFormat = ResultFormat::Ruff;
@@ -14,7 +16,24 @@ pub(super) fn read_at(lines: &[&str]) -> Option<Found> {
     if lines[0] == "All checks passed!" {
         return Found::nothing(FORMAT, 1);
     }
-    concise(lines).or_else(|| full(lines))
+    concise(lines).or_else(|| full(lines)).or_else(|| grouped(lines))
+}
+
+/// `a.py:`, then a row for each problem: `  1:8 F401 [*] message`.
+fn grouped(lines: &[&str]) -> Option<Found> {
+    let file =
+        lines[0].strip_suffix(':').filter(|file| has_source_extension(file) && !file.starts_with(' '))?;
+    let row = |line: &&str| {
+        let (position, rest) = line.strip_prefix("  ")?.trim_start().split_once(' ')?;
+        let (number, column) = position.split_once(':')?;
+        let (code, message) = code_and_message(rest.trim_start())?;
+        let place =
+            SourcePlace { file: tidy_path(file), line: number.parse().ok(), column: column.parse().ok() };
+        Some(problem(place, Severity::Error, Some(code), message))
+    };
+    let problems: Vec<CodeProblem> = lines[1..].iter().map_while(row).collect();
+    let length = 1 + problems.len();
+    (!problems.is_empty()).then_some(Found { format: FORMAT, problems, length })
 }
 
 /// A block of lines is ruff's if one of them can be fixed, or ruff's own count follows.
