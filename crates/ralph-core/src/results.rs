@@ -55,6 +55,7 @@ mod tests;
 pub use format::{ResultFormat, UnknownResultFormat};
 
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// How a test ended. One that is marked as to-do or expected to fail counts as skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -203,10 +204,13 @@ impl Results {
 
     fn add_problem(&mut self, format: ResultFormat, problem: CodeProblem) {
         self.add_format(format);
-        // Compilers repeat a problem for each target that is built from the file.
-        if !self.problems.contains(&problem) {
-            self.problems.push(problem);
-        }
+        self.problems.push(problem);
+    }
+
+    /// Compilers repeat a problem for each target that is built from the file.
+    fn drop_repeated_problems(&mut self) {
+        let mut seen = HashSet::new();
+        self.problems.retain(|problem| seen.insert(problem.clone()));
     }
 
     /// In CI some runners repeat each failing test as an annotation. What it says more, the line, goes to the test.
@@ -237,7 +241,11 @@ impl Results {
     fn add_section(&mut self, section: sections::Section) {
         self.add_format(section.format);
         self.counts.add(section.counts.or_more(TestCounts::of(&section.tests)));
-        self.tests.extend(section.tests);
+        if self.tests.is_empty() {
+            self.tests = section.tests;
+        } else {
+            self.tests.extend(section.tests);
+        }
         for problem in section.problems {
             self.add_problem(section.format, problem);
         }
@@ -249,25 +257,28 @@ pub fn read(output: &str) -> Option<Results> {
     if let Some(results) = read_report(output) {
         return Some(results);
     }
-    let (text, partial) = text::bounded(output);
-    let mut results = Results { partial, ..Results::default() };
-    for lines in text::streams(&text).lists() {
+    let streams = text::Streams::of(output);
+    let mut results = Results { partial: streams.partial, ..Results::default() };
+    for lines in streams.lists() {
         read_stream(&lines, &mut results);
     }
+    results.drop_repeated_problems();
     results.drop_annotations_of_tests();
     (!results.is_empty()).then_some(results)
 }
 
 /// Reads a report file or an output that is known to be in one format. `None` if it is not.
 pub fn read_as(format: ResultFormat, text: &str) -> Option<Results> {
-    let mut results = Results::default();
+    let (report, partial) = text::bounded_report(text);
+    let mut results = Results { partial, ..Results::default() };
     match format {
-        ResultFormat::Junit => results.tests = junit::tests(text),
-        ResultFormat::Trx => results.tests = trx::tests(text),
-        ResultFormat::Sarif => results.problems = sarif::problems(text)?,
+        ResultFormat::Junit => results.tests = junit::tests(report),
+        ResultFormat::Trx => results.tests = trx::tests(report),
+        ResultFormat::Sarif => results.problems = sarif::problems(report)?,
         _ => return read(text).map(|results| results.only(format)).filter(|results| !results.is_empty()),
     }
-    let is_report = format == ResultFormat::Sarif || text.contains("<testsuite") || text.contains("<TestRun");
+    let is_report =
+        format == ResultFormat::Sarif || report.contains("<testsuite") || report.contains("<TestRun");
     results.counts = TestCounts::of(&results.tests);
     results.formats = vec![format];
     is_report.then_some(results)

@@ -6,14 +6,18 @@ use super::text::leading_number;
 use super::{ResultFormat, TestCounts, TestOutcome, TestResult, detail, rust_panic};
 use std::collections::HashSet;
 
+/// Headers without an end, for example quoted ones: after so many nothing is looked for, since each may read the rest.
+const MOST_UNENDED: usize = 50;
+
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
-    let header = (from..lines.len()).find(|&at| announced(lines[at]).is_some())?;
-    let announced = announced(lines[header])?;
-    // The program that ran stands a line or two above.
-    let named = (from.max(header.saturating_sub(3))..header).rev().find(|&at| binary(lines[at]).is_some());
-    let run = Run { lines, header, announced, binary: named.and_then(|at| binary(lines[at])) };
-    // A header without an end is quoted somewhere: the next one counts.
-    run.read(named.unwrap_or(header)).or_else(|| next_section(lines, header + 1))
+    let headers = (from..lines.len()).filter_map(|at| Some((at, announced(lines[at])?)));
+    headers.take(MOST_UNENDED).find_map(|(header, announced)| {
+        // The program that ran stands a line or two above.
+        let named =
+            (from.max(header.saturating_sub(3))..header).rev().find(|&at| binary(lines[at]).is_some());
+        let run = Run { lines, header, announced, binary: named.and_then(|at| binary(lines[at])) };
+        run.read(named.unwrap_or(header))
+    })
 }
 
 /// How many tests a line says are run.

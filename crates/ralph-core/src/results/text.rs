@@ -1,28 +1,19 @@
 //! Output on its way to the readers: bounded, without escapes, and one list of lines for each program that printed it.
 
 use crate::foreign_text::without_escapes;
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// More than this is not read: the head says which tools ran, the tail how they ended.
-pub(super) const MOST_BYTES: usize = 4 << 20;
-const HEAD_BYTES: usize = 1 << 20;
+pub(super) const MOST_BYTES: usize = 3 << 20;
 
 /// A list of lines costs memory for each of them, however short they are.
-const MOST_LINES: usize = 200_000;
+const MOST_LINES: usize = 100_000;
 
-/// The text to read, and whether its middle is left out.
-pub(super) fn bounded(output: &str) -> (Cow<'_, str>, bool) {
-    if output.len() <= MOST_BYTES {
-        return (Cow::Borrowed(output), false);
-    }
-    let head = &output[..output.floor_char_boundary(HEAD_BYTES)];
-    let tail = &output[output.ceil_char_boundary(output.len() - (MOST_BYTES - HEAD_BYTES))..];
-    // Cut at line ends, so that no half of a line is taken for a whole one.
-    let head = head.rfind('\n').map_or(head, |end| &head[..=end]);
-    let tail = tail.find('\n').map_or("", |end| &tail[end + 1..]);
-    (Cow::Owned(format!("{head}{tail}")), true)
-}
+/// The part of a limit that is spent on the head.
+const HEAD_PART: usize = 4;
+
+/// A report cannot be read from its tail; one this long has tens of thousands of tests.
+const MOST_BYTES_OF_REPORT: usize = 8 << 20;
 
 /// Plain text: colours and cursor movements removed, overwritten progress dropped.
 pub(super) fn plain(text: &str) -> String {
@@ -33,19 +24,50 @@ pub(super) fn plain(text: &str) -> String {
     without_escapes(text)
 }
 
-/// The lines of each program whose output is interleaved under its own prefix; those without a prefix come first.
-pub(super) struct Streams {
-    text: String,
+/// The start of a report, and whether its end is left out.
+pub(super) fn bounded_report(report: &str) -> (&str, bool) {
+    if report.len() <= MOST_BYTES_OF_REPORT {
+        return (report, false);
+    }
+    (&report[..report.floor_char_boundary(MOST_BYTES_OF_REPORT)], true)
 }
 
-pub(super) fn streams(text: &str) -> Streams {
-    Streams { text: plain(text) }
+/// An output as lines, one list for each program that printed under a prefix of its own.
+pub(super) struct Streams {
+    text: String,
+    lines: usize,
+    /// Whether the middle is left out.
+    pub(super) partial: bool,
 }
 
 impl Streams {
+    pub(super) fn of(output: &str) -> Self {
+        if output.len() <= MOST_BYTES {
+            return Self::new(plain(output), false);
+        }
+        let head = &output[..output.floor_char_boundary(MOST_BYTES / HEAD_PART)];
+        let tail = &output[output.ceil_char_boundary(output.len() - (MOST_BYTES - MOST_BYTES / HEAD_PART))..];
+        // Cut at line ends, so that no half of a line is taken for a whole one.
+        let head = head.rfind('\n').map_or("", |end| &head[..=end]);
+        let tail = tail.find('\n').map_or("", |end| &tail[end + 1..]);
+        let mut text = plain(head);
+        text.push_str(&plain(tail));
+        Self::new(text, true)
+    }
+
+    fn new(text: String, partial: bool) -> Self {
+        let lines = text.lines().count();
+        Self { text, lines, partial: partial || lines > MOST_LINES }
+    }
+
+    /// Those without a prefix, and of each prefix those that have it.
     pub(super) fn lists(&self) -> Vec<Vec<&str>> {
-        let lines: Vec<&str> = self.text.lines().take(MOST_LINES).map(without_log_prefix).collect();
-        split_by_prefix(lines)
+        let (head, tail) = match self.lines > MOST_LINES {
+            true => (MOST_LINES / HEAD_PART, self.lines - (MOST_LINES - MOST_LINES / HEAD_PART)),
+            false => (self.lines, self.lines),
+        };
+        let chosen = self.text.lines().enumerate().filter(|(at, _)| *at < head || *at >= tail);
+        split_by_prefix(chosen.map(|(_, line)| without_log_prefix(line)).collect())
     }
 }
 
