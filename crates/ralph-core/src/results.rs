@@ -1,12 +1,12 @@
 //! What test runners, compilers and linters print, as data: every test by name, place and outcome, every problem by place
 //! and message.
 //!
-//! A gate's output is cleaned first ([`text`]): colours, progress that was overwritten, and the prefixes that monorepo
+//! A gate's output is cleaned first (`text`): colours, progress that was overwritten, and the prefixes that monorepo
 //! tools and CI logs put before each line. Then every reader of a test runner looks for its next *section*, the lines from
 //! its first to its last word; the earliest section wins and covers what it quotes, so a runner's output inside another
-//! runner's failing test is never read ([`sections`]). What no section covers is read for compiler and linter problems.
+//! runner's failing test is never read (`sections`). What no section covers is read for compiler and linter problems.
 //!
-//! Only so much is read: of more than [`text::MOST_BYTES`] the head and the tail, and [`Results::partial`] says so.
+//! Only so much is read: of more than 3 MB the head and the tail, and [`Results::partial`] says so.
 
 mod cargo_test;
 mod ctest;
@@ -210,7 +210,9 @@ impl Results {
     /// Compilers repeat a problem for each target that is built from the file.
     fn drop_repeated_problems(&mut self) {
         let mut seen = HashSet::new();
-        self.problems.retain(|problem| seen.insert(problem.clone()));
+        let is_first: Vec<bool> = self.problems.iter().map(|problem| seen.insert(problem)).collect();
+        let mut is_first = is_first.into_iter();
+        self.problems.retain(|_| is_first.next().unwrap_or(true));
     }
 
     /// In CI some runners repeat each failing test as an annotation. What it says more, the line, goes to the test.

@@ -7,7 +7,7 @@ use super::{ResultFormat, TestCounts, TestOutcome, TestResult, detail, rust_pani
 use std::collections::HashSet;
 
 /// Headers without an end, for example quoted ones: after so many nothing is looked for, since each may read the rest.
-const MOST_UNENDED: usize = 50;
+const MOST_UNENDED: usize = 16;
 
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
     let headers = (from..lines.len()).filter_map(|at| Some((at, announced(lines[at])?)));
