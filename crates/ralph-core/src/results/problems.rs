@@ -26,10 +26,10 @@ impl Found {
 }
 
 /// Reads a problem at the start of the lines, if there is one.
-type ReadProblem = fn(&[&str]) -> Option<Found>;
+pub(super) type ReadProblem = fn(&[&str]) -> Option<Found>;
 
 /// In order: the more a format asks of a line, the earlier it is tried.
-const READERS: &[ReadProblem] = &[
+pub(super) const READERS: &[ReadProblem] = &[
     rustc::read_at,
     eslint::read_at,
     pyright::read_at,

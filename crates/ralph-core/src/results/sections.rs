@@ -23,7 +23,7 @@ impl Section {
 /// Finds and reads the next section at or after a line.
 pub(super) type FindSection = fn(&[&str], usize) -> Option<Section>;
 
-const READERS: &[FindSection] = &[
+pub(super) const READERS: &[FindSection] = &[
     super::pytest::next_section,
     super::unittest::next_section,
     super::nextest::next_section,

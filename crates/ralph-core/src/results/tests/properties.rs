@@ -1,7 +1,7 @@
 //! Laws that hold for any text.
 
 use super::{LINTERS, RUNNERS, contents, recordings};
-use crate::results::{ResultFormat, Results, read, read_as, text};
+use crate::results::{ResultFormat, Results, problems, read, read_as, sections, text};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -87,6 +87,21 @@ fn telling_line() -> impl Strategy<Value = String> {
     prop_oneof![6 => words.prop_map(str::to_owned), 1 => "\\PC{0,20}", 1 => Just("=".repeat(70)), 1 => Just("-".repeat(70)), 2 => Just(String::new())]
 }
 
+/// Each reader alone: what it reads lies inside the lines, and not before the place it was asked to start from.
+fn each_reader_stays_inside(lines: &[&str], from: usize) -> Result<(), TestCaseError> {
+    for find in sections::READERS {
+        if let Some(section) = find(lines, from) {
+            prop_assert!(from <= section.lines.start && section.lines.end <= lines.len(), "{:?}", section);
+        }
+    }
+    for read_at in problems::READERS.iter().filter(|_| from < lines.len()) {
+        if let Some(found) = read_at(&lines[from..]) {
+            prop_assert!(found.length <= lines.len() - from);
+        }
+    }
+    Ok(())
+}
+
 fn all_formats(text: &str) -> Vec<Option<Results>> {
     ResultFormat::ALL.iter().map(|format| read_as(*format, text)).collect()
 }
@@ -106,6 +121,18 @@ proptest! {
         let text = lines.join("\n");
         prop_assert_eq!(read(&text), read(&text));
         all_formats(&text);
+    }
+
+    #[test]
+    fn each_reader_alone_stays_inside(lines in prop::collection::vec(telling_line(), 0..60), from in any::<prop::sample::Index>()) {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        each_reader_stays_inside(&lines, from.index(lines.len() + 1))?;
+    }
+
+    #[test]
+    fn each_reader_alone_reads_any_part_of_a_recording(which in any::<prop::sample::Index>(), from in any::<prop::sample::Index>()) {
+        let lines: Vec<&str> = RECORDINGS[which.index(RECORDINGS.len())].lines().collect();
+        each_reader_stays_inside(&lines, from.index(lines.len() + 1))?;
     }
 
     #[test]
