@@ -196,8 +196,7 @@ fn panic_of<'a>(name: &str, lines: &'a [&'a str]) -> &'a [&'a str] {
     let title = format!("thread '{name}'");
     let Some(start) = lines.iter().position(|line| line.starts_with(&title)) else { return &[] };
     let rest = &lines[start + 1..];
-    let is_other =
-        |line: &&str| line.starts_with("test ") || line.starts_with("thread '") || **line == *"FAILED";
+    let is_other = |line: &&str| line.starts_with("test ") || **line == *"FAILED";
     let length = rest.iter().position(is_other).unwrap_or(rest.len());
     &lines[start..=start + length]
 }
