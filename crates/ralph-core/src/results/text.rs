@@ -7,7 +7,7 @@ use std::collections::HashMap;
 pub(super) const MOST_BYTES: usize = 3 << 20;
 
 /// A list of lines costs memory for each of them, however short they are.
-const MOST_LINES: usize = 100_000;
+const MOST_LINES: usize = 60_000;
 
 /// The part of a limit that is spent on the head.
 const HEAD_PART: usize = 4;
