@@ -18,6 +18,8 @@ pub mod note;
 pub mod preset;
 pub mod problem;
 pub mod promise_seen;
+pub mod result_format;
+pub mod results;
 pub mod secrets;
 pub mod verdict;
 pub mod visible_text;

@@ -208,6 +208,7 @@ mod tests {
             runs: 1,
             log: None,
             excerpt: excerpt.into(),
+            results: None,
             changed: Vec::new(),
         }
     }

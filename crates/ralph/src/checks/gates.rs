@@ -418,6 +418,7 @@ fn report(gate: &Gate, ran: Ran, changed: Vec<String>) -> GateReport {
         runs: ran.runs,
         log: ran.log.map(|log| log.to_string_lossy().into_owned()),
         excerpt: ran.excerpt,
+        results: ran.results,
         changed,
     }
 }
@@ -436,6 +437,7 @@ fn not_begun(gate: &Gate) -> GateReport {
         runs: 0,
         log: None,
         excerpt: String::new(),
+        results: None,
         changed: Vec::new(),
     }
 }
@@ -496,6 +498,7 @@ pub(crate) fn tests_report() -> GateReport {
         runs: 1,
         log: None,
         excerpt: String::new(),
+        results: None,
         changed: Vec::new(),
     }
 }

@@ -42,6 +42,7 @@ fn report(outcome: Outcome) -> GateReport {
         runs: 1,
         log: None,
         excerpt: "1 failing".into(),
+        results: None,
         changed: Vec::new(),
     }
 }

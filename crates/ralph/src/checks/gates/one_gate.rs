@@ -1,11 +1,16 @@
 //! One gate from its first run to its last retry, and what its exit means.
 
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_core::claims::results;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::{Answer, Gate, Outcome};
 use ralph_core::model::id::Digest;
+use ralph_core::model::results::Results;
+use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
 use super::{GRACE, Run, output_digest};
@@ -21,6 +26,7 @@ pub(super) struct Ran {
     pub(super) log: Option<PathBuf>,
     pub(super) output: Digest,
     pub(super) excerpt: String,
+    pub(super) results: Option<Results>,
 }
 
 pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
@@ -51,12 +57,50 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
         },
         run.stop,
     );
-    let plain = foreign_text::clean_for_agent(&joined(&ended.output), &run.environment.secrets);
+    let secrets = &run.environment.secrets;
+    let text = foreign_text::clean(&joined(&ended.output), secrets);
+    let read = read_results(&ended.output, &text, &log, secrets);
+    let plain = foreign_text::defused(&text);
     let outcome = outcome(gate, run.root, &ended, &plain);
     let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
     let log = ended.log_error.is_none().then_some(log);
-    Ran { outcome, took: ended.took, runs, log, output, excerpt: shown }
+    let results = read.map(|read| {
+        let clean = |text: &str| foreign_text::clean_for_agent(text.as_bytes(), secrets);
+        read.kept(outcome == Outcome::Passed, clean)
+    });
+    Ran { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
+}
+
+/// Of an output that did not fit into memory, more is read from its log: most runners name what failed at the end.
+fn read_results(output: &Captured, text: &str, log: &Path, secrets: &Secrets) -> Option<Results> {
+    if output.missing() == 0 {
+        return results::read(text);
+    }
+    let mut bytes = output.head.clone();
+    let from = append_end_of(log, &mut bytes).unwrap_or_else(|_| {
+        bytes.extend_from_slice(&output.tail);
+        output.total - output.tail.len() as u64
+    });
+    if from > output.head.len() as u64 {
+        // No half of a line is taken for a whole one.
+        let is_end = |byte: &u8| *byte == b'\n';
+        let head = bytes[..output.head.len()].iter().rposition(is_end).map_or(0, |at| at + 1);
+        let tail = bytes[output.head.len()..].iter().position(is_end).unwrap_or(0) + output.head.len();
+        bytes.drain(head..=tail);
+    }
+    let read = results::read(&foreign_text::clean(&bytes, secrets))?;
+    Some(Results { partial: read.partial || from > output.head.len() as u64, ..read })
+}
+
+/// Adds the last part of a log, as much of it as is worth reading and not there yet. Returns where in the log it begins.
+fn append_end_of(log: &Path, bytes: &mut Vec<u8>) -> io::Result<u64> {
+    const MOST: u64 = 2 << 20;
+    let mut file = File::open(log)?;
+    let from = file.metadata()?.len().saturating_sub(MOST).max(bytes.len() as u64);
+    file.seek(SeekFrom::Start(from))?;
+    file.take(MOST).read_to_end(bytes)?;
+    Ok(from)
 }
 
 fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {

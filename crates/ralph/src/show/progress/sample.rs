@@ -51,6 +51,7 @@ pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
         runs: 1,
         log: Some(format!("/logs/{name}")),
         excerpt: String::new(),
+        results: None,
         changed: Vec::new(),
     }
 }
