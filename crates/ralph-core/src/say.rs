@@ -2,6 +2,7 @@
 
 pub mod banner;
 pub mod excerpt;
+pub mod failures;
 pub mod feedback;
 pub mod lang;
 pub mod prompt;

@@ -1,5 +1,6 @@
 //! The laws as properties and tables of the pure step. Each test is named after the law it holds.
 
+use crate::model::id::Digest;
 use crate::model::preset::Check;
 use std::time::Duration;
 

@@ -96,6 +96,7 @@ impl Story {
                     gate: gate.clone(),
                     outcome: "failed".into(),
                     text: Digest::of(""),
+                    failures: Vec::new(),
                 })
                 .collect(),
             _ => Vec::new(),

@@ -122,6 +122,7 @@ pub(crate) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
                 gate: gate.clone(),
                 outcome: "failed".into(),
                 text: Digest::of("text"),
+                failures: Vec::new(),
             })
             .collect(),
         _ => Vec::new(),
