@@ -10,6 +10,8 @@ use tempfile::TempDir;
 
 pub(crate) struct Programs {
     pub(crate) ralph: PathBuf,
+    /// Another build of ralph to compare with (`--against=PATH`).
+    pub(crate) other: Option<PathBuf>,
     /// A Rust program that does nothing.
     pub(crate) empty: PathBuf,
     /// Where every scene is, until all is measured: for minutes after many files were removed, ext4 takes longer to make new
@@ -18,7 +20,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    pub(crate) fn build() -> io::Result<Self> {
+    pub(crate) fn build(other: Option<PathBuf>) -> io::Result<Self> {
         let built = Command::new(env!("CARGO"))
             .args(["build", "--profile", "dist", "--package", "ralph", "--package", "ralph-bench"])
             .args(["--bin", "ralph", "--bin", "empty", "--message-format", "json-render-diagnostics"])
@@ -31,7 +33,7 @@ impl Programs {
             executables.remove(name).ok_or_else(missing)
         };
         let scenes = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
-        Ok(Self { ralph: take("ralph")?, empty: take("empty")?, scenes })
+        Ok(Self { ralph: take("ralph")?, other, empty: take("empty")?, scenes })
     }
 }
 

@@ -1,9 +1,7 @@
 //! What `ralph loop` adds to the agent and the gates that it runs.
 
-use std::fs;
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use crate::build::Programs;
 use crate::contest::{Contestant, Rounds, Times, times};

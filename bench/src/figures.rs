@@ -1,10 +1,9 @@
 //! Every figure that has a limit. Each measures in a scene of its own.
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use crate::build::Programs;
-use crate::contest::{Contestant, Rounds, times};
+use crate::contest::{Call, Contestant, Rounds, Times, times};
 use crate::report::{Figure, Limit, megabytes, millions, milliseconds};
 use crate::scene::{Event, Scene, stop};
 use crate::{driver, instructions, memory};
@@ -13,9 +12,11 @@ type Measure = fn(&Programs, &Rounds) -> io::Result<Vec<Figure>>;
 
 /// By the word that chooses one. What makes thousands of files comes after what makes a few: the disk has to do with them
 /// for a while.
-pub(crate) const ALL: [(&str, Measure); 8] = [
+pub(crate) const ALL: [(&str, Measure); 10] = [
     ("start", start),
     ("judged", judged),
+    ("ledger", ledger),
+    ("against", against),
     ("driver", driver::driver),
     ("transcript", transcript),
     ("fingerprint", fingerprint),
@@ -87,6 +88,72 @@ fn judged(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
     Ok(vec![
         Figure::compared("judged stop, one `true` gate runs", &gate, EMPTY, &empty).limit(Limit::Ratio(8.0)),
         Figure::compared("`ralph verify`, a receipt at hand", &receipt, EMPTY, &empty),
+    ])
+}
+
+/// A loop that has lasted for long: a stop reads what is new.
+fn ledger(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
+    const EVENTS: u64 = 10_000;
+    let (short, long) = (Scene::new(programs, 20, ONE_GATE)?, Scene::new(programs, 20, ONE_GATE)?);
+    for scene in [&short, &long] {
+        crate::contest::run(scene.hook(&stop("check", 0)), VERIFIED)?;
+    }
+    long.lengthen_ledger(EVENTS)?;
+    // The first stop after that is one of those that carry the state on.
+    crate::contest::run(long.hook(&stop("check", 0)), VERIFIED)?;
+    let [with_short, with_long] = times(
+        rounds.short,
+        [
+            Contestant::new(|_| Ok(short.hook(&stop("check", 0)))).saying(VERIFIED),
+            Contestant::new(|_| Ok(long.hook(&stop("check", 0)))).saying(VERIFIED),
+        ],
+    )?;
+    let more = milliseconds(with_long.tenth_percentile()) - milliseconds(with_short.tenth_percentile());
+    let baseline = "the same in a new ledger";
+    Ok(vec![
+        Figure::compared("judged stop, ledger of 10,000 events", &with_long, baseline, &with_short),
+        Figure::single("judged stop, ledger of 10,000 events: more", Some(more), "ms")
+            .limit(Limit::AtMost(5.0)),
+    ])
+}
+
+/// Every door against another build, in turns; measured only where one is given.
+fn against(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
+    const OTHER: &str = "the other build";
+    if programs.other.is_none() {
+        return Ok(Vec::new());
+    }
+    let scenes = [Scene::new(programs, 20, ONE_GATE)?, Scene::new(programs, 20, ONE_GATE)?];
+    let [ours, others] = &scenes;
+    let of_no_interest = Event { name: "PreToolUse", ..stop("", 0) };
+    let by_other = |call: Call| others.by_other(&call).ok_or_else(|| io::Error::other("no other build"));
+    let [idle, idle_before, judged, judged_before, verify, verify_before] = times(
+        rounds.short,
+        [
+            Contestant::new(|_| Ok(ours.hook(&of_no_interest))),
+            Contestant::new(|_| by_other(others.hook(&of_no_interest))),
+            Contestant::new(|round| {
+                ours.change(round)?;
+                Ok(ours.hook(&stop("check", round)))
+            })
+            .saying(VERIFIED),
+            Contestant::new(|round| {
+                others.change(round)?;
+                by_other(others.hook(&stop("check", round)))
+            })
+            .saying(VERIFIED),
+            Contestant::new(|_| Ok(ours.ralph(&["verify", "--fresh"]))).saying("passed"),
+            Contestant::new(|_| by_other(others.ralph(&["verify", "--fresh"]))).saying("passed"),
+        ],
+    )?;
+    let against = |what: &str, now: &Times, before: &Times| {
+        Figure::compared(&format!("{what}, against another build"), now, OTHER, before)
+            .limit(Limit::Ratio(1.1))
+    };
+    Ok(vec![
+        against("hook, an event of no interest", &idle, &idle_before),
+        against("judged stop, one `true` gate runs", &judged, &judged_before),
+        against("`ralph verify --fresh`", &verify, &verify_before),
     ])
 }
 

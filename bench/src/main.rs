@@ -1,5 +1,6 @@
 //! What ralph costs, held to its limits: `cargo run --release -p ralph-bench`. `-- --quick` gives a first look, and words
-//! such as `-- judged size` choose what is measured. The exit code is 1 if something is over its limit.
+//! such as `-- judged size` choose what is measured; `-- --against=PATH` compares with another build of ralph. The exit code
+//! is 1 if something is over its limit.
 //!
 //! Everything is a whole process as a client would start it, built as it is shipped. What is compared is run in turns,
 //! so that a busy machine slows both alike; ratios are of the tenth percentiles, the figure that other work on the
@@ -15,6 +16,7 @@ mod report;
 mod scene;
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use build::Programs;
@@ -24,7 +26,8 @@ use report::Report;
 fn main() -> io::Result<ExitCode> {
     let (flags, words): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word.starts_with("--"));
     let rounds = if flags.iter().any(|flag| flag == "--quick") { Rounds::FEW } else { Rounds::MANY };
-    let programs = Programs::build()?;
+    let other = flags.iter().find_map(|flag| flag.strip_prefix("--against=")).map(PathBuf::from);
+    let programs = Programs::build(other)?;
     let mut report = Report::default();
     let chosen = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
     for (name, measure) in figures::ALL.into_iter().filter(|(name, _)| chosen(name)) {

@@ -1,10 +1,8 @@
 //! The most memory a program ever had resident, as the kernel counts it.
 
-use std::fs;
-use std::io;
 use std::process::Stdio;
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use crate::contest::Call;
 

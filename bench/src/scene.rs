@@ -1,12 +1,11 @@
 //! A sample repo with a home beside it: everything in one temporary folder, nothing of the person's own.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
+use ralph_core::ledger::line::{self, Head};
 use serde_json::{Value, json};
 
 use crate::build::Programs;
@@ -95,6 +94,46 @@ impl<'p> Scene<'p> {
 
     pub(crate) fn ralph(&self, arguments: &[&str]) -> Call {
         self.call(&self.programs.ralph, arguments)
+    }
+
+    /// The same by the build that is compared with.
+    pub(crate) fn by_other(&self, call: &Call) -> Option<Call> {
+        let mut command = self.command(self.programs.other.as_deref()?);
+        command.args(call.command.get_args());
+        Some(Call { command, input: call.input.clone() })
+    }
+
+    /// Makes the ledger of the only loop there is this long.
+    pub(crate) fn lengthen_ledger(&self, events: u64) -> io::Result<()> {
+        let ledgers = self.ledgers()?;
+        let [ledger] = ledgers.as_slice() else { return Err(io::Error::other("there is not one loop")) };
+        let mut text = fs::read_to_string(ledger)?;
+        let mut head = Head::origin();
+        for line in text.lines() {
+            let line = line::read(&head, line).map_err(io::Error::other)?;
+            head = Head { seq: line.seq, hash: line.hash };
+        }
+        while head.seq < events {
+            let event = ralph_core::ledger::event::Event::Waited {
+                what: format!("number {}", head.seq),
+                entries: Vec::new(),
+                until: None,
+            };
+            let (line, next) = line::write(&head, jiff::Timestamp::now(), &event);
+            text.push_str(&line);
+            head = next;
+        }
+        fs::write(ledger, text)
+    }
+
+    fn ledgers(&self) -> io::Result<Vec<PathBuf>> {
+        let mut ledgers = Vec::new();
+        for repo in fs::read_dir(self.path("home/ralph/repos"))? {
+            for found in fs::read_dir(repo?.path().join("loops"))? {
+                ledgers.push(found?.path().join("ledger.jsonl"));
+            }
+        }
+        Ok(ledgers)
     }
 
     pub(crate) fn shell(&self, line: &str) -> Call {

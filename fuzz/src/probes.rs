@@ -3,9 +3,6 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each fuzz target uses one of them")]
 
-use ralph_core::model::finding::Finding;
-use ralph_core::model::money::Micros;
-use ralph_core::model::preset::Check;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -28,14 +25,16 @@ use ralph_core::ledger::facts::{ExportFile, ExportSeen, Facts, Standing};
 use ralph_core::ledger::line::{self as ledger_line, Head};
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
-use ralph_core::model::foreign_text;
+use ralph_core::model::finding::Finding;
 use ralph_core::model::gate::plan::{Plan, Progress};
 use ralph_core::model::id::AgentId;
 use ralph_core::model::layout::{self, Layout};
 use ralph_core::model::limits::Limits;
+use ralph_core::model::money::Micros;
+use ralph_core::model::preset::Check;
 use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::secrets::Secrets;
-use ralph_core::model::{duration, preset};
+use ralph_core::model::{duration, foreign_text, preset};
 use ralph_core::say::excerpt::excerpt;
 use ralph_core::say::feedback;
 use serde_json::Value;

@@ -3,8 +3,6 @@
 //! What may be written is in [`raw`]; [`Config::parse`] turns one into the other once and reports what is wrong with
 //! line, column and a hint.
 
-use crate::model::problem::Problem;
-use crate::model::problem::did_you_mean;
 use std::time::Duration;
 
 use globset::{Glob, GlobSetBuilder};
@@ -12,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::clients::profile::Profile;
 use crate::model::budget::Budget;
-use crate::model::duration;
-use crate::model::foreign_text;
 use crate::model::gate::plan::{Plan, PlanError};
 use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::model::id::GateName;
 use crate::model::layout::Layout;
+use crate::model::problem::{Problem, did_you_mean};
+use crate::model::{duration, foreign_text};
 
 mod agents;
 mod budget;

@@ -4,12 +4,11 @@
 //! is alive afterwards. Output goes to files, not to pipes: a grandchild that keeps a pipe open would hold its
 //! reader for as long as it lives.
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tempfile::NamedTempFile;

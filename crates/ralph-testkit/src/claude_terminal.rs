@@ -5,14 +5,12 @@
 //! failed, and looked at only to know when it listens.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

@@ -28,8 +28,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use serde_json::Value;
-
 pub use claude_terminal::ClaudeTerminal;
 pub use dice::Dice;
 pub use npm_install::InstallError;
@@ -41,6 +39,7 @@ pub use real_gemini::GEMINI_CLI_VERSION;
 pub use real_opencode::OPENCODE_VERSION;
 pub use real_openspec::{OPENSPEC_VERSION, OpenSpec};
 pub use scripted_model::{Api, Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
+use serde_json::Value;
 
 /// The path of the `misbehave` binary. Cargo builds it for this crate's own tests only, so it is built here, once a
 /// process, where it is not beside the running test yet.

@@ -4,14 +4,12 @@
 //! whole or not there; a lock beside it makes the others wait for the one that installs. What is in the cache is trusted
 //! only after it has told its version.
 
-use std::env;
-use std::fmt;
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fmt, io};
 
 use tempfile::TempDir;
 

@@ -7,13 +7,11 @@
 //!
 //! Promises: one pinned version each; a key that is no key; every address that the client is told is on loopback.
 
-use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::{env, fs, io};
 
 use serde_json::json;
 

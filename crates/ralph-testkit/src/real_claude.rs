@@ -7,14 +7,13 @@
 //! directory of its own and a key that is no key; every run ends at its time-out, with its whole process group.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,8 +1,7 @@
 //! The real Codex as an agent of the driver: its package, its home, its tools.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde_json::json;
 

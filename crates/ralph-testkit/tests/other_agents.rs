@@ -6,7 +6,6 @@
 mod scene;
 
 use ralph_testkit::{AgentClient, Turn};
-
 use scene::{goes_on_with_its_session, is_refused, works_as_its_profile_says};
 
 #[test]

@@ -10,3 +10,4 @@ pub(crate) mod rewritten_files;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod trust;
+pub(crate) mod workspace;

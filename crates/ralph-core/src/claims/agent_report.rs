@@ -53,8 +53,9 @@ fn report(line: &str) -> Option<AgentReport> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn the_last_typed_line_counts() {

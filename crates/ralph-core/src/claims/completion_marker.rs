@@ -50,8 +50,9 @@ fn bare(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn markers_come_from_the_reasons_once_each() {

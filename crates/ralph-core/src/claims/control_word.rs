@@ -99,8 +99,9 @@ fn is_hook_feedback(prompt: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn words() -> impl Iterator<Item = &'static str> {
         PAUSE.into_iter().chain(RESUME)

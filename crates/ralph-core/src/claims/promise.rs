@@ -1,11 +1,10 @@
 //! The completion promise: `<promise>TEXT</promise>` alone on a line of the agent's own words. It is a claim, never a
 //! verdict. To talk about it is not to give it; where something comes near, the agent can be told what is missing.
 
-use crate::model::promise_seen::NearMiss;
-use crate::model::promise_seen::PromiseSeen;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::prose::{self, Part};
+use crate::model::promise_seen::{NearMiss, PromiseSeen};
 
 const OPENING: &str = "<promise>";
 const CLOSING: &str = "</promise>";

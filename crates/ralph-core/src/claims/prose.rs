@@ -165,9 +165,10 @@ pub(crate) fn without_emphasis(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::Part::{Comment, Fenced, Indented, Prose, Quote};
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn every_line_is_part_of_one_thing() {

@@ -1,7 +1,8 @@
 //! Where in a config something is wrong.
 
-use crate::model::problem::Problem;
 use serde_saphyr::Spanned;
+
+use crate::model::problem::Problem;
 
 /// A place in the config's text.
 #[derive(Clone, Copy, Debug)]

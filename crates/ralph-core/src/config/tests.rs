@@ -1,8 +1,9 @@
 //! The config as tables: what people write, what it means, what they are told.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::model::budget::{Attempts, OnExhausted};
-use proptest::prelude::*;
 
 fn parse(text: &str, layout: Layout) -> Result<Config, Problem> {
     Config::parse(text, layout, &Defaults::default())

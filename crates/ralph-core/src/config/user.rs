@@ -1,6 +1,5 @@
 //! What a person's own config file may say.
 
-use crate::config::budget;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -9,11 +8,11 @@ use super::agents;
 use super::raw::{self, Named, OneOrMany, RawAgent, RawBudget, Scalar, Spanned};
 use super::reports::Reports;
 use crate::clients::profile::{self, Profile};
+use crate::config::budget;
 use crate::config::place::Place;
 use crate::model::budget::Budget;
-use crate::model::duration;
-use crate::model::foreign_text;
 use crate::model::problem::Problem;
+use crate::model::{duration, foreign_text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserFile {

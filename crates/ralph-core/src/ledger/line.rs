@@ -136,9 +136,10 @@ pub fn read_alone(text: &str) -> Result<(Line, Digest), LineError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::ledger::event::ResetCause;
-    use proptest::prelude::*;
 
     fn chain(count: usize) -> (Vec<String>, Vec<Head>) {
         let mut heads = vec![Head::origin()];

@@ -181,7 +181,6 @@ mod tests {
     use super::*;
     use crate::ledger::event::Subject;
     use crate::model::goal::Goal;
-
     use crate::model::layout::{Clocks, Layout};
     use crate::model::limits::Limits;
     use crate::model::loop_error::ErrorKind;

@@ -169,9 +169,10 @@ fn defuse(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::secrets::base64;
-    use proptest::prelude::*;
 
     fn cleaned(bytes: &[u8]) -> String {
         clean_for_agent(bytes, &Secrets::default())

@@ -11,7 +11,7 @@ pub mod outcome;
 pub mod plan;
 pub mod receipt;
 
-pub use outcome::{Answer, Outcome};
+pub use outcome::{Answer, Outcome, shell_found_no_program};
 
 /// How long a gate may take where nobody says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);

@@ -88,8 +88,9 @@ fn is_unseen(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn every_character_that_is_not_plain_is_written_out() {

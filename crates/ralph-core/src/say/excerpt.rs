@@ -115,8 +115,9 @@ fn last_characters(text: &str, limit: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn a_short_output_is_shown_whole() {

@@ -4,9 +4,9 @@
 //! it in the four files under `lang/`: the compiler names the file where it is missing, and the tests compare the
 //! placeholders. zh-TW is the original of the banners; the others are translations of it.
 
-use crate::model::language::Lang;
 use std::fmt::Display;
 
+use crate::model::language::Lang;
 use crate::model::loop_error::ErrorKind;
 
 mod en;

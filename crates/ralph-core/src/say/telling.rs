@@ -1,8 +1,7 @@
 //! What the person is told about a session's loop, in their language: which banner a state is.
 
 use crate::ledger::decide::Decision;
-use crate::ledger::event::PauseCause;
-use crate::ledger::event::Subject;
+use crate::ledger::event::{PauseCause, Subject};
 use crate::ledger::facts::{Facts, SessionStop};
 use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;

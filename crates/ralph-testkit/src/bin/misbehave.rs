@@ -10,16 +10,13 @@
 #![expect(clippy::print_stderr, reason = "the usage error is this program's own message to a person")]
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fmt;
-use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fmt, fs, thread};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use ralph_core::clients::stream::Limit;
 use ralph_testkit::{AgentClient, Turn};
-
 use scene::{goes_on_with_its_session, is_refused, works_as_its_profile_says};
 
 #[test]

@@ -1,16 +1,16 @@
 //! A project, a home and a client in it, run by the command line that the driver would run; and what must be so for every
 //! client.
 
-use ralph_core::clients::list;
-use ralph_core::model::money::Micros;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use ralph_core::clients::list;
 use ralph_core::clients::profile::{CommandLine, Context, RunWish, Value, command_line};
 use ralph_core::clients::stream::{Channel, Limit, StreamSummary};
 use ralph_core::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use ralph_core::model::id::{GateName, SessionId};
+use ralph_core::model::money::Micros;
 use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
 use tempfile::TempDir;
 

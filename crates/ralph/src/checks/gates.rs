@@ -9,7 +9,6 @@
 //! A file that was touched meanwhile and has the same content again was perhaps another one while a gate looked at it: the
 //! gates are then run once more, and where it happens again the file is named.
 
-use crate::show::terminal::live::Live;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -25,6 +24,7 @@ use ralph_core::model::id::{Digest, TreeHash};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Trouble;
 
+use crate::show::terminal::live::Live;
 use crate::store::home::RepoHome;
 use crate::sys::clock;
 use crate::sys::proc::Stop;
@@ -35,9 +35,8 @@ mod gates_lock;
 mod one_gate;
 pub(crate) mod receipts;
 
-pub(crate) use gates_lock::GatesLock;
-
 use environment::GateEnvironment;
+pub(crate) use gates_lock::GatesLock;
 use one_gate::Ran;
 
 /// How often all gates are run again because one of them changed the tree.

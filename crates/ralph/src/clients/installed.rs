@@ -3,9 +3,8 @@
 //! What was there before and what we wrote is remembered outside the repo. Where nothing else changed, taking out gives
 //! the old bytes back; where somebody edited the file since, exactly our entries go.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_core::model::gate::Gate;
 use ralph_core::model::id::Digest;
@@ -194,9 +193,10 @@ fn longest(gates: &[Gate]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ralph_core::config::{Config, Defaults};
     use ralph_core::model::layout::Layout;
+
+    use super::*;
 
     #[test]
     fn the_clients_time_out_fits_all_gates_within_bounds() {

@@ -21,7 +21,6 @@ mod status;
 mod trust;
 mod verify;
 
-use crate::store::ledger;
 use std::io;
 use std::process::ExitCode;
 
@@ -34,6 +33,7 @@ use crate::loops::driver::driven;
 use crate::loops::judge::EngineError;
 use crate::show::{exit, terminal};
 use crate::store::home::Home;
+use crate::store::ledger;
 use crate::store::ledger::LedgerError;
 use crate::store::settings::SettingsError;
 use crate::sys::proc;

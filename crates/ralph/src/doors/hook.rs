@@ -4,26 +4,21 @@
 //! Whatever goes wrong in here, the stop goes through with a message: a hook never traps a person. Only a decision of
 //! the engine holds anybody.
 
-use crate::loops::session::event::HookOptions;
-use crate::loops::session::event::NotChecked;
-use crate::loops::session::event::Often;
-use crate::loops::session::event::SessionEvent;
-use crate::loops::session::event::tell_later;
-use crate::loops::session::member;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ralph_core::clients::hook::{HookCall, HookEvent, HookReply, Rendered};
-use ralph_core::model::duration;
-use ralph_core::model::foreign_text;
 use ralph_core::model::secrets::Secrets;
+use ralph_core::model::{duration, foreign_text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clients::client::Client;
 use crate::clients::list;
 use crate::loops::driver::driven;
+use crate::loops::session::event::{HookOptions, NotChecked, Often, SessionEvent, tell_later};
+use crate::loops::session::member;
 use crate::store::home::Home;
 use crate::store::sessions;
 
@@ -202,12 +197,13 @@ fn answer(
 fn is_second_voice(client: &Client, call: &HookCall) -> bool {
     let Some(installation) = client.installation.filter(|_| client.calls_plugin()) else { return false };
     let Some(event) = (client.wire.event_name)(&call.event) else { return false };
-    client.folder_of(call).is_some_and(|folder| (installation.answers)(&folder, event)) && spoke_first(call)
+    client.folder_of(call).is_some_and(|folder| (installation.answers)(&folder, event))
+        && settle_first_voice(call)
 }
 
 /// Whether the settings had the word when the session began. A client takes up its hooks then: an entry that an agent
 /// puts there later may never be run, and would silence the only voice there is.
-fn spoke_first(call: &HookCall) -> bool {
+fn settle_first_voice(call: &HookCall) -> bool {
     let (Some(session), Ok(home)) = (&call.session, Home::find()) else { return true };
     match &call.event {
         HookEvent::SessionStart { source } if source != "compact" => {

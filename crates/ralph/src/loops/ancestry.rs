@@ -4,7 +4,6 @@
 //! It is asked for a friendly refusal and for records, never for a verdict: a process that gives up its parents (a double
 //! fork) is not recognised. An agent's shell can hide its environment; its ancestors are what it did not choose.
 
-use crate::store::ledger::Loop;
 use std::fmt;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::clients::client::Client;
 use crate::clients::surroundings;
 use crate::loops::driver::driven;
 use crate::store::home::{Home, RepoHome};
+use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::store::sessions;
 use crate::sys::clock;

@@ -18,33 +18,33 @@ pub(crate) mod driven;
 pub(crate) mod keeper;
 pub(crate) mod lease;
 
-use crate::show::progress::follower::Follower;
-use crate::show::progress::follower::NoFollower;
-use ralph_core::clients::list;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::{Call, Ran};
+use keeper::Keeper;
 use ralph_core::claims::promise::{self, Promise};
+use ralph_core::clients::list;
 use ralph_core::clients::profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
 use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::ledger::decide::Decision;
-use ralph_core::ledger::drive::Approach;
-use ralph_core::ledger::drive::{self, Next};
+use ralph_core::ledger::drive::{self, Approach, Next};
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
 use ralph_core::ledger::facts::{SessionStop, Standing};
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
-use ralph_core::model::duration;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
-use ralph_core::model::preset;
 use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::verdict::{Reason, Verdict};
+use ralph_core::model::{duration, preset};
 use ralph_core::say::prompt::{self, LastTime};
 
 use crate::checks::gates::environment::GateEnvironment;
@@ -52,12 +52,13 @@ use crate::checks::gates::{Findable, Watch};
 use crate::checks::tasks;
 use crate::clients::surroundings;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
+use crate::show::progress::follower::{Follower, NoFollower};
 use crate::store::effective_gates::{Found, InForce};
-use crate::store::home::{Home, RepoHome};
+use crate::store::home::RepoHome;
 use crate::store::ledger::{LedgerError, Loop};
 use crate::store::repo::Repo;
-use crate::store::settings::Settings;
-use crate::store::trust::{Beginning, Trust};
+use crate::store::trust::Beginning;
+use crate::store::workspace::Workspace;
 use crate::store::{ledger, rewritten_files};
 use crate::sys::proc::Stop;
 use crate::sys::signals::Signals;
@@ -65,17 +66,9 @@ use crate::sys::{clock, env, files, proc};
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::Head;
 
-use agent::{Call, Ran};
-use keeper::Keeper;
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
-
 /// Everything that one drive needs.
 pub(crate) struct Driver<'a> {
-    pub(crate) home: &'a Home,
-    pub(crate) repo: &'a Repo,
-    pub(crate) repo_home: &'a RepoHome,
-    pub(crate) settings: &'a Settings,
+    pub(crate) workspace: &'a Workspace,
     pub(crate) plan: &'a DrivePlan,
     pub(crate) signals: &'a Signals,
     pub(crate) follow: &'a mut dyn Follower,
@@ -159,10 +152,9 @@ pub(crate) fn take_over(
 }
 
 /// The gates that a loop began with hold to its end, whatever becomes of their file.
-pub(crate) fn in_force(home: &Home, repo: &Repo, settings: &Settings, state: &State) -> io::Result<InForce> {
-    let trust = Trust::load(home)?;
-    let found =
-        Found::look_for(home, &trust, repo, (None, Beginning::of_loop(Some(state))), &settings.defaults())?;
+pub(crate) fn in_force(workspace: &Workspace, state: &State) -> io::Result<InForce> {
+    // Read each time: the user may revoke what was accepted while the loop runs.
+    let found = workspace.anew().gates_for(None, Beginning::of_loop(Some(state)))?;
     Ok(match found {
         // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
         Found::InForce(in_force) if !in_force.config.gates.is_empty() => {
@@ -225,7 +217,7 @@ impl Driver<'_> {
         }
         let tree_memory = Arc::<TreeMemory>::default();
         // What cannot be read now is told when it is judged.
-        let found = judge::tree_reader(self.repo, self.repo_home).remembering(&tree_memory).read();
+        let found = judge::tree_reader(self.workspace).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
         let mut drive = Drive { driver: self, last, last_run, tree_memory, found };
         let state = match drive.run_to_end(state) {
@@ -246,7 +238,7 @@ impl Driver<'_> {
     }
 
     fn dir(&self) -> PathBuf {
-        self.repo_home.loop_dir(&self.plan.loop_id)
+        self.workspace.repo_home.loop_dir(&self.plan.loop_id)
     }
 
     fn append(&self, events: &[Event]) -> Result<State, DriveError> {
@@ -342,9 +334,9 @@ impl Drive<'_> {
         }
         let of = self.driver.plan.limits.attempts.value;
         self.driver.follow.receive(&LoopEvent::IterationBegan { number: iteration, of, approach });
-        let before = Head::of(&self.driver.repo.root);
+        let before = Head::of(&self.driver.workspace.repo.root);
         let Ran { mut run, summary } = self.call(state, iteration, context, &line)?;
-        run.switched_to = Head::of(&self.driver.repo.root).switched_from(&before);
+        run.switched_to = Head::of(&self.driver.workspace.repo.root).switched_from(&before);
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
         let state = self.agent_ended(state, iteration, &run, &summary)?;
         self.driver.follow.receive(&LoopEvent::agent_ended(&run, &state));
@@ -385,7 +377,7 @@ impl Drive<'_> {
         files::private_dir(&logs)?;
         judge::keep_newest(&logs);
         let stamp = clock::now().strftime("%Y%m%dT%H%M%S%.3f");
-        let (repo, home) = (driver.repo, driver.repo_home);
+        let repo = &driver.workspace.repo;
         let call = Call {
             line,
             root: &repo.root,
@@ -400,8 +392,8 @@ impl Drive<'_> {
             longest_run: time_left(state).map_or(wishes.longest_run, |left| left.min(wishes.longest_run)),
             longest_silence: wishes.longest_silence,
             signals: driver.signals,
-            tree: &|| judge::tree_reader(repo, home).read().ok().map(|tree| TreeHash::new(tree.hash())),
-            secrets: GateEnvironment::new(&driver.settings.user.keep_env, repo).secrets,
+            tree: &|| judge::tree_reader(driver.workspace).read().ok().map(|tree| TreeHash::new(tree.hash())),
+            secrets: GateEnvironment::new(&driver.workspace.settings().user.keep_env, repo).secrets,
         };
         let follow = &mut *driver.follow;
         Ok(agent::run(call, &mut |event| follow.receive(&LoopEvent::Agent(event.clone()))))
@@ -433,7 +425,7 @@ impl Drive<'_> {
 
     fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
         let driver = &self.driver;
-        let in_force = in_force(driver.home, driver.repo, driver.settings, state)?;
+        let in_force = in_force(driver.workspace, state)?;
         if !in_force.has_gates() {
             return driver.append(&[Event::Paused { why: PauseCause::NoGates }]);
         }
@@ -494,22 +486,21 @@ impl Drive<'_> {
         let goal = &driver.plan.goal;
         let promised = state.drive.open.as_ref().and_then(|open| open.promise.clone());
         let promise = promise.map(|_| promised.unwrap_or(PromiseSeen::Absent));
-        let tasks = goal.list.as_ref().map(|list| tasks::read(&driver.repo.root, list));
+        let tasks = goal.list.as_ref().map(|list| tasks::read(&driver.workspace.repo.root, list));
         let claims = (promise.is_some() || tasks.is_some()).then(|| SessionStop {
             promise,
             tasks,
             ..SessionStop::default()
         });
-        let place = (driver.repo, driver.repo_home);
-        let (id, settings) = (driver.plan.loop_id.clone(), driver.settings);
+        let id = driver.plan.loop_id.clone();
         let case = Case {
             ledger: driver.ledger.clone(),
             limits: state.limits.clone().unwrap_or_else(|| driver.plan.limits.clone()),
-            head: Head::of(&driver.repo.root).commit,
+            head: Head::of(&driver.workspace.repo.root).commit,
             session_stop: claims,
             tree_memory: self.tree_memory.clone(),
             found: self.found.clone(),
-            ..Case::new(place, settings, in_force, id, Subject::Driver, &preset::DRIVE)
+            ..Case::new(driver.workspace, in_force, id, Subject::Driver, &preset::DRIVE)
         };
         let asked = Asked { signals: Some(driver.signals), ..Asked::all_of_it() };
         let to_keep = state.drive.to_keep();
@@ -534,7 +525,7 @@ impl Drive<'_> {
 
     fn prompt(&self, number: u32, context: &Context, approach: Approach) -> String {
         let (plan, run) = (self.driver.plan, &self.last_run);
-        let tasks = plan.goal.list.as_ref().map(|list| tasks::read(&self.driver.repo.root, list));
+        let tasks = plan.goal.list.as_ref().map(|list| tasks::read(&self.driver.workspace.repo.root, list));
         let last = self.last.as_ref().map(|last| LastTime {
             before: &last.before,
             seen: &last.seen,

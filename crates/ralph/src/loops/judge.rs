@@ -3,10 +3,6 @@
 //! A stop takes one or two steps of [`decide`]. State changes only under the repo's lock, which is held for moments;
 //! gates run outside it, one set at a time in one repo, and whoever waited finds the receipts.
 
-use crate::checks::markers;
-use crate::checks::promise;
-use crate::checks::tasks;
-use ralph_core::model::finding::Finding;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +13,7 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
+use ralph_core::model::finding::Finding;
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, Answer, Gate, GateReport};
 use ralph_core::model::id::{LoopId, SessionId, TreeHash};
@@ -25,18 +22,16 @@ use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::verdict::Trouble;
 
 use crate::checks::gates::environment::GateEnvironment;
-use crate::checks::gates::receipts;
-use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch};
-use crate::checks::hygiene;
+use crate::checks::gates::{self, AtHand, Findable, GatesLock, Run, Watch, receipts};
+use crate::checks::{hygiene, markers, promise, tasks};
 use crate::loops::report;
 use crate::store::effective_gates::InForce;
 use crate::store::exports::loop_file::OnDisk;
 use crate::store::exports::state_file::Export;
-use crate::store::home::RepoHome;
 use crate::store::ledger::{self, Ledger, LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
-use crate::store::settings::Settings;
+use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
 use crate::sys::{clock, proc};
@@ -44,9 +39,7 @@ use crate::work_tree::fingerprint::{GitUse, IgnoreRules, Tree, TreeMemory, TreeR
 
 /// One subject's loop in one repo, and all that is known before anything is looked at.
 pub(crate) struct Case<'a> {
-    pub(crate) repo: &'a Repo,
-    pub(crate) home: &'a RepoHome,
-    pub(crate) settings: &'a Settings,
+    pub(crate) workspace: &'a Workspace,
     pub(crate) in_force: &'a InForce,
     pub(crate) loop_id: LoopId,
     /// What is remembered of the loop.
@@ -127,20 +120,16 @@ pub(crate) enum EngineError {
 
 impl<'a> Case<'a> {
     pub(crate) fn new(
-        place: (&'a Repo, &'a RepoHome),
-        settings: &'a Settings,
+        workspace: &'a Workspace,
         in_force: &'a InForce,
         loop_id: LoopId,
         subject: Subject,
         preset: &'static Preset,
     ) -> Self {
-        let (repo, home) = place;
         Self {
-            ledger: Arc::new(Loop::judged_here(home, &loop_id)),
-            limits: settings.limits(in_force.layout, &in_force.config.budget),
-            repo,
-            home,
-            settings,
+            ledger: workspace.loop_of(&loop_id),
+            limits: workspace.settings().limits(in_force.layout, &in_force.config.budget),
+            workspace,
             in_force,
             loop_id,
             subject,
@@ -164,7 +153,7 @@ impl<'a> Case<'a> {
 impl Case<'_> {
     /// Judges a stop, or a plain wish to know: the same steps. What passes on files that failed before is looked at twice.
     pub(crate) fn judge(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Outcome, EngineError> {
-        self.home.create()?;
+        self.workspace.repo_home.create()?;
         let mut facts = self.facts(asked)?;
         loop {
             let (before, decision) = self.step(&mut facts)?;
@@ -185,8 +174,14 @@ impl Case<'_> {
         const MOST_LOOKED_AT: usize = 20;
         let passes = facts.gates().is_some_and(|seen| seen.answer() == Answer::Pass);
         let Some(session) = self.session.as_ref().filter(|_| passes) else { return Vec::new() };
-        let others = self.home.loops().into_iter().filter(|id| *id != self.loop_id).take(MOST_LOOKED_AT);
-        let loops = others.map(|id| Loop::new(self.home, &id));
+        let others = self
+            .workspace
+            .repo_home
+            .loops()
+            .into_iter()
+            .filter(|id| *id != self.loop_id)
+            .take(MOST_LOOKED_AT);
+        let loops = others.map(|id| self.workspace.loop_of(&id));
         let of_session = loops.filter(|other| other.mentions(session.as_str().as_bytes()));
         let states = of_session.filter_map(|other| other.state().ok());
         // What failed by other gates says nothing about these.
@@ -198,7 +193,7 @@ impl Case<'_> {
     /// Looks at the checks and says what would be decided, without judging anybody: for a part of the gates, or to see
     /// whether they work.
     pub(crate) fn look(&self, asked: &Asked<'_>, watch: &mut dyn Watch) -> Result<Outcome, EngineError> {
-        self.home.create()?;
+        self.workspace.repo_home.create()?;
         let mut facts = self.facts(asked)?;
         facts.findings = Some(self.gather(asked, watch)?);
         let gates = self.in_force.config.gates.iter().map(|gate| gate.name.clone()).collect();
@@ -208,7 +203,7 @@ impl Case<'_> {
     }
 
     fn facts(&self, asked: &Asked<'_>) -> Result<Facts, EngineError> {
-        let export = self.look_at_export()?;
+        let export = self.settle_export()?;
         Ok(Facts {
             arrived: asked.arrived,
             now: asked.arrived,
@@ -242,15 +237,16 @@ impl Case<'_> {
         if let Some(rewritten) = &self.rewritten {
             return Ok(rewritten.clone());
         }
-        Ok(rewritten_files::before(self.home, self.session_began.unwrap_or(asked.arrived)))
+        Ok(rewritten_files::before(&self.workspace.repo_home, self.session_began.unwrap_or(asked.arrived)))
     }
 
-    fn look_at_export(&self) -> Result<ExportSeen, EngineError> {
+    fn settle_export(&self) -> Result<ExportSeen, EngineError> {
         if !self.shows_state() {
             return Ok(ExportSeen::default());
         }
         let _lock = self.lock()?;
-        Ok(self.export().look()?)
+        let export = self.export();
+        Ok(export.settle(export.look())?)
     }
 
     /// Whether the state file in the repo is this loop's: a plain look at the gates leaves it alone.
@@ -320,9 +316,11 @@ impl Case<'_> {
                 Check::TaskList => self.session_stop.as_ref().and_then(tasks::look),
                 Check::Promise => self.session_stop.as_ref().and_then(promise::look),
                 Check::MarkersWithoutGates => Some(markers::look(&self.markers, asked.last_message)),
-                Check::Hygiene => {
-                    Some(hygiene::look(&self.repo.root, self.home.dir(), self.since.as_deref()))
-                }
+                Check::Hygiene => Some(hygiene::look(
+                    &self.workspace.repo.root,
+                    self.workspace.repo_home.dir(),
+                    self.since.as_deref(),
+                )),
             });
         }
         Ok(findings)
@@ -335,7 +333,7 @@ impl Case<'_> {
             .broken
             .as_ref()
             .map(|broken| Trouble::Config { file: broken.path.to_owned(), problem: broken.problem.clone() });
-        self.settings.trouble.clone().or(broken)
+        self.workspace.settings().trouble.clone().or(broken)
     }
 
     /// Runs these gates, writing down what is seen as it is seen.
@@ -350,7 +348,7 @@ impl Case<'_> {
             None => self.pinned_rules()?,
         };
         let mut reader =
-            tree_reader(self.repo, self.home).own_files(|| self.export().own_file().into_iter().collect());
+            tree_reader(self.workspace).own_files(|| self.export().own_file().into_iter().collect());
         // Whoever decides believes nothing that others could have written.
         if asked.fresh || !self.uses_receipts {
             reader = reader.remembering(&self.tree_memory);
@@ -359,18 +357,19 @@ impl Case<'_> {
         if let Some(rules) = &pinned {
             reader = reader.pinned_rules(rules);
         }
-        let environment = GateEnvironment::new(&self.settings.user.keep_env, self.repo);
+        let environment =
+            GateEnvironment::new(&self.workspace.settings().user.keep_env, &self.workspace.repo);
         let logs = self.loop_dir().join("logs");
         let signals = asked.signals.cloned().unwrap_or_else(Signals::watch);
         let watches = asked.signals.is_none() && self.session_stop.is_some();
         let _until_the_gates_are_done = watches.then(|| WatchForFreedom::begin(&self.ledger, &signals));
         let run = Run {
             gates,
-            home: self.home,
-            root: &self.repo.root,
+            home: &self.workspace.repo_home,
+            root: &self.workspace.repo.root,
             reader: &reader,
             environment: &environment,
-            mark: &run_mark(self.repo, &self.loop_id),
+            mark: &run_mark(&self.workspace.repo, &self.loop_id),
             logs: logs.clone(),
             excerpt: self.in_force.layout.data().excerpt,
             deadline: asked.deadline,
@@ -378,7 +377,7 @@ impl Case<'_> {
             keep_going: asked.keep_going,
             fresh: asked.fresh || !self.uses_receipts,
             stop: &signals.stop,
-            accepted_rules: files::read_if_there(&self.home.accepted_rules())?
+            accepted_rules: files::read_if_there(&self.workspace.repo_home.accepted_rules())?
                 .and_then(|bytes| IgnoreRules::from_bytes(&bytes)),
             all_gates: !self.is_part,
             rewritten: (self.subject != Subject::Plain).then_some(rewritten.as_slice()),
@@ -397,11 +396,13 @@ impl Case<'_> {
         keep_newest(&logs);
         let patience =
             asked.deadline.map_or(HOURS, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let mut one_set_at_a_time = GatesLock::take_unless(self.home, Duration::ZERO, || false)?;
+        let mut one_set_at_a_time =
+            GatesLock::take_unless(&self.workspace.repo_home, Duration::ZERO, || false)?;
         if one_set_at_a_time.is_none() {
             // Who waits for another's gates looks at the tree again afterwards.
             just_read = None;
-            one_set_at_a_time = GatesLock::take_unless(self.home, patience, || signals.stop.asked())?;
+            one_set_at_a_time =
+                GatesLock::take_unless(&self.workspace.repo_home, patience, || signals.stop.asked())?;
         }
         self.unless_interrupted(&signals)?;
         let Some(_one_set_at_a_time) = one_set_at_a_time else {
@@ -413,7 +414,7 @@ impl Case<'_> {
         let seen = run.go(just_read, &mut scribe);
         let failed = scribe.failed;
         if let (Ok(seen), true) = (&seen, self.uses_receipts) {
-            rewritten_files::remember(self.home, &seen.moved, clock::now())?;
+            rewritten_files::remember(&self.workspace.repo_home, &seen.moved, clock::now())?;
         }
         if seen.as_ref().is_ok_and(|seen| seen.reports.iter().any(was_told_to_end)) {
             signals.wait(OUR_TURN_COMES);
@@ -444,15 +445,15 @@ impl Case<'_> {
     }
 
     fn lock(&self) -> Result<Lock, EngineError> {
-        Ok(self.home.lock_state()?)
+        Ok(self.workspace.repo_home.lock_state()?)
     }
 
     fn export(&self) -> Export<'_> {
-        Export::new(self.home, &self.repo.root, self.in_force.layout)
+        Export::new(&self.workspace.repo_home, &self.workspace.repo.root, self.in_force.layout)
     }
 
     fn loop_dir(&self) -> PathBuf {
-        self.home.loop_dir(&self.loop_id)
+        self.workspace.repo_home.loop_dir(&self.loop_id)
     }
 
     fn pinned_rules(&self) -> io::Result<Option<IgnoreRules>> {
@@ -469,12 +470,13 @@ impl Case<'_> {
 
     /// The ignore rules at a held agent's first run: an edit of `.gitignore` during its loop hides nothing.
     fn rules_file(&self) -> PathBuf {
-        self.home.ignore_rules(&self.loop_id)
+        self.workspace.repo_home.ignore_rules(&self.loop_id)
     }
 }
 
 /// Reads the tree of a repo, without what we ourselves show in it.
-pub(crate) fn tree_reader<'a>(repo: &'a Repo, home: &'a RepoHome) -> TreeReader<'a> {
+pub(crate) fn tree_reader(workspace: &Workspace) -> TreeReader<'_> {
+    let Workspace { repo, repo_home: home, .. } = workspace;
     let file = OnDisk::new(home, &repo.root);
     TreeReader::new(&repo.root)
         .cache(home.tree_cache())
@@ -576,7 +578,7 @@ impl Scribe<'_> {
             (&event, findable, case.uses_receipts)
         {
             let (_, head) = ledger.end();
-            receipts::point_to(case.home, receipt, &case.loop_id, offset, &head.hash)?;
+            receipts::point_to(&case.workspace.repo_home, receipt, &case.loop_id, offset, &head.hash)?;
         }
         Ok(())
     }

@@ -4,7 +4,6 @@
 //! wrote into the repo is remembered outside it with its digest, so that our own reports are no part of the tree that the
 //! gates judge, while whatever somebody else puts there is.
 
-use crate::store::ledger::Loop;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -21,10 +20,9 @@ use serde_json::Value;
 
 use crate::store::effective_gates::Found;
 use crate::store::exports::prescribed_paths;
-use crate::store::home::{Home, RepoHome};
-use crate::store::repo::Repo;
-use crate::store::settings::Settings;
-use crate::store::trust::{Acceptances, Trust};
+use crate::store::home::RepoHome;
+use crate::store::trust::Acceptances;
+use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, env};
 use crate::work_tree::checkpoint;
@@ -49,16 +47,15 @@ pub(crate) struct Written {
 }
 
 /// Where reports of this repo go: the person's own config says so, then the accepted one of the repo.
-pub(crate) fn setting(home: &Home, repo: &Repo, settings: &Settings) -> Reports {
+pub(crate) fn setting(workspace: &Workspace) -> Reports {
+    let settings = workspace.settings();
     if settings.trouble.is_some() {
         // What the person wants cannot be read; nothing is put into the repo against it.
         return Reports::Home;
     }
     let accepted = || {
-        let trust = Trust::load(home).ok()?;
-        match Found::look(home, repo, &Acceptances::all(trust.accepted(repo)), false, &settings.defaults())
-            .ok()?
-        {
+        let accepted = workspace.trust().ok()?.accepted(&workspace.repo);
+        match workspace.gates_by(&Acceptances::all(accepted)).ok()? {
             Found::InForce(in_force) => in_force.config.reports,
             Found::Nothing | Found::Untrusted(_) | Found::Revoked => None,
         }
@@ -67,8 +64,9 @@ pub(crate) fn setting(home: &Home, repo: &Repo, settings: &Settings) -> Reports 
 }
 
 /// The report of a loop as its ledger tells it; none of a loop that nobody started for a task.
-pub(crate) fn of_loop(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> io::Result<Option<LoopReport>> {
-    let reading = Loop::new(repo_home, id).lines()?;
+pub(crate) fn of_loop(workspace: &Workspace, id: &LoopId) -> io::Result<Option<LoopReport>> {
+    let Workspace { repo, repo_home, .. } = workspace;
+    let reading = workspace.loop_of(id).lines()?;
     let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
     Ok(report.map(|report| {
         let files = report.last_commit().and_then(|last| {
@@ -88,44 +86,37 @@ pub(crate) fn of_loop(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> io::Res
 }
 
 /// Writes the report of a loop; none where nothing is to be written. Called again for the same end it writes nothing new.
-pub(crate) fn write(
-    home: &Home,
-    repo: &Repo,
-    repo_home: &RepoHome,
-    id: &LoopId,
-    setting: Reports,
-) -> io::Result<Option<Written>> {
-    let Some(report) = of_loop(repo, repo_home, id)? else { return Ok(None) };
+pub(crate) fn write(workspace: &Workspace, id: &LoopId, setting: Reports) -> io::Result<Option<Written>> {
+    let Some(report) = of_loop(workspace, id)? else { return Ok(None) };
     let about = Some(About { id: id.clone(), ended: report.ended });
-    Desk { home, repo, repo_home }.put(&report.markdown(), &report.json(), about, setting)
+    Desk { workspace }.put(&report.markdown(), &report.json(), about, setting)
 }
 
 /// Writes a report that is about no loop of ours.
 pub(crate) fn write_text(
-    home: &Home,
-    repo: &Repo,
-    repo_home: &RepoHome,
+    workspace: &Workspace,
     markdown: &str,
     json: &Value,
     setting: Reports,
 ) -> io::Result<Option<Written>> {
-    Desk { home, repo, repo_home }.put(markdown, json, None, setting)
+    Desk { workspace }.put(markdown, json, None, setting)
 }
 
 /// Whether the report of how a loop ended was written, or nobody wants any.
-pub(crate) fn is_written(repo_home: &RepoHome, id: &LoopId, setting: Reports) -> io::Result<bool> {
+pub(crate) fn is_written(workspace: &Workspace, id: &LoopId, setting: Reports) -> io::Result<bool> {
     if setting == Reports::Off {
         return Ok(true);
     }
-    let reading = Loop::new(repo_home, id).lines()?;
+    let reading = workspace.loop_of(id).lines()?;
     let report = LoopReport::fold(id, reading.lines.iter().map(|line| (line.at, &line.event)));
     let about = report.map(|report| About { id: id.clone(), ended: report.ended });
-    let record = Record::load(repo_home);
+    let record = Record::load(&workspace.repo_home);
     Ok(about.is_none_or(|about| record.about(Some(&about)).is_some_and(|at| record.reports[at].complete)))
 }
 
 /// The newest report that was written about a loop and is still there.
-pub(crate) fn newest_of(repo: &Repo, repo_home: &RepoHome, id: &LoopId) -> Option<Written> {
+pub(crate) fn newest_of(workspace: &Workspace, id: &LoopId) -> Option<Written> {
+    let Workspace { repo, repo_home, .. } = workspace;
     let record = Record::load(repo_home);
     let mut entries = record.reports.into_iter().rev();
     entries.find_map(|entry| {
@@ -236,9 +227,7 @@ impl Record {
 
 /// Where the reports of one repo are written.
 struct Desk<'a> {
-    home: &'a Home,
-    repo: &'a Repo,
-    repo_home: &'a RepoHome,
+    workspace: &'a Workspace,
 }
 
 impl Desk<'_> {
@@ -253,16 +242,17 @@ impl Desk<'_> {
             Reports::Off => return Ok(None),
             Reports::Repo => (PathBuf::from(MARKDOWN_FOLDER), PathBuf::from(JSON_FOLDER)),
             Reports::Home => {
-                let folder = self.home.reports_dir(&self.repo.id());
+                let folder = self.workspace.home.reports_dir(&self.workspace.repo.id());
                 files::private_dir(&folder)?;
                 (folder.clone(), folder)
             }
         };
-        self.repo_home.create()?;
+        self.workspace.repo_home.create()?;
         let busy =
             || io::Error::new(io::ErrorKind::WouldBlock, "another ralph is writing reports all the time");
-        let _one_at_a_time = Lock::take(&self.repo_home.reports_lock(), PATIENCE)?.ok_or_else(busy)?;
-        let mut record = Record::load(self.repo_home);
+        let _one_at_a_time =
+            Lock::take(&self.workspace.repo_home.reports_lock(), PATIENCE)?.ok_or_else(busy)?;
+        let mut record = Record::load(&self.workspace.repo_home);
         let begun = record.about(about.as_ref());
         if let Some(entry) = begun.map(|at| &record.reports[at]).filter(|entry| self.stands(entry)) {
             return Ok(entry.written());
@@ -284,13 +274,13 @@ impl Desk<'_> {
                 });
                 // First the memory of it, then the files: what we do not remember would count as part of the tree.
                 record.reports.push(Entry { about, files: files.into(), complete: false });
-                record.save(self.repo_home)?;
+                record.save(&self.workspace.repo_home)?;
                 record.reports.len() - 1
             }
         };
         let entry = &mut record.reports[at];
         for (file, text) in entry.files.iter().zip(contents) {
-            if !self.repo.root.join(&file.path).exists() {
+            if !self.workspace.repo.root.join(&file.path).exists() {
                 self.write_new(&file.path, text).map_err(|error| naming(&file.path, &error))?;
             }
         }
@@ -302,7 +292,7 @@ impl Desk<'_> {
 
     /// Whether a report was written, and nobody has removed it since.
     fn stands(&self, entry: &Entry) -> bool {
-        entry.complete && entry.files.iter().all(|file| self.repo.root.join(&file.path).is_file())
+        entry.complete && entry.files.iter().all(|file| self.workspace.repo.root.join(&file.path).is_file())
     }
 
     /// Makes a folder ready. A link on the way that leads out of the repo is not followed.
@@ -310,13 +300,13 @@ impl Desk<'_> {
         if folder.is_absolute() {
             return Ok(());
         }
-        let folder = self.repo.root.join(folder);
+        let folder = self.workspace.repo.root.join(folder);
         // Nor one that leads to where git keeps what is its own.
         let is_gits = || {
             fs::canonicalize(&folder)
                 .is_ok_and(|there| there.components().any(|part| part.as_os_str() == ".git"))
         };
-        let stays = || files::lies_below(&folder.join("x"), &self.repo.root) && !is_gits();
+        let stays = || files::lies_below(&folder.join("x"), &self.workspace.repo.root) && !is_gits();
         let leads_out = || {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -335,7 +325,7 @@ impl Desk<'_> {
     fn free_name(&self, places: &[(&Path, &str)], record: &Record) -> String {
         let is_free = |stem: &str| {
             let path = |(folder, extension): &(&Path, &str)| {
-                self.repo.root.join(folder).join(format!("{stem}.{extension}"))
+                self.workspace.repo.root.join(folder).join(format!("{stem}.{extension}"))
             };
             places.iter().all(|place| fs::symlink_metadata(path(place)).is_err())
         };
@@ -347,9 +337,10 @@ impl Desk<'_> {
 
     /// Never over something that is there.
     fn write_new(&self, path: &Path, text: &str) -> io::Result<()> {
-        let path = self.repo.root.join(path);
+        let path = self.workspace.repo.root.join(path);
         let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        let readable = Permissions::from_mode(if path.starts_with(&self.repo.root) { 0o644 } else { 0o600 });
+        let readable =
+            Permissions::from_mode(if path.starts_with(&self.workspace.repo.root) { 0o644 } else { 0o600 });
         let mut file = files::temporary().permissions(readable).tempfile_in(folder)?;
         file.write_all(text.as_bytes())?;
         file.persist_noclobber(&path).map(drop).map_err(|error| error.error)
@@ -357,14 +348,14 @@ impl Desk<'_> {
 
     /// The newest stay. Only what has a name of ours and is as we wrote it goes.
     fn remove_old(&self, mut record: Record) {
-        record
-            .reports
-            .retain(|entry| entry.files.iter().any(|file| self.repo.root.join(&file.path).exists()));
+        record.reports.retain(|entry| {
+            entry.files.iter().any(|file| self.workspace.repo.root.join(&file.path).exists())
+        });
         let too_many = record.reports.len().saturating_sub(MOST);
         for file in record.reports.drain(..too_many).flat_map(|entry| entry.files) {
-            let path = self.repo.root.join(&file.path);
+            let path = self.workspace.repo.root.join(&file.path);
             let is_ours = path.file_name().is_some_and(is_name_of_ours)
-                && (file.path.is_absolute() || files::lies_below(&path, &self.repo.root))
+                && (file.path.is_absolute() || files::lies_below(&path, &self.workspace.repo.root))
                 && fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file())
                 && files::read_foreign(&path)
                     .ok()
@@ -374,7 +365,7 @@ impl Desk<'_> {
                 let _stays_then = fs::remove_file(&path);
             }
         }
-        let _some_are_remembered_that_are_gone = record.save(self.repo_home);
+        let _some_are_remembered_that_are_gone = record.save(&self.workspace.repo_home);
     }
 }
 

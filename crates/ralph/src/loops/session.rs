@@ -13,6 +13,7 @@ mod user;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, PauseCause, Subject};
 use ralph_core::ledger::state::{State, Status};
@@ -24,12 +25,12 @@ use ralph_core::say::lang::fill;
 use crate::loops::report;
 use crate::show::language;
 use crate::store::exports::loop_file::{self, OnDisk, Seen};
-use crate::store::home::{Home, RepoHome};
+use crate::store::home::Home;
 use crate::store::ledger::Loop;
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, Binding};
-use crate::store::settings::Settings;
+use crate::store::workspace::Workspace;
 use crate::sys::clock;
 use crate::sys::files::{self, Lock};
 use crate::sys::proc::{self, Liveness};
@@ -37,8 +38,7 @@ use crate::sys::proc::{self, Liveness};
 /// One session loop.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionLoop {
-    pub(crate) repo: Repo,
-    pub(crate) repo_home: RepoHome,
+    pub(crate) workspace: Workspace,
     pub(crate) id: LoopId,
     pub(crate) state: State,
     /// What there is to tell of its report, once it has ended: where it stands, or why there is none.
@@ -46,9 +46,9 @@ pub(crate) struct SessionLoop {
 }
 
 impl SessionLoop {
-    /// The loop that a session carries.
-    pub(crate) fn of(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
-        Self::of_stopping(home, session)?.map_or(Ok(None), |found| found.unless_deleted(home))
+    /// The loop that a session carries; one whose file was deleted is cancelled.
+    pub(crate) fn settle_of(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+        Self::of_stopping(home, session)?.map_or(Ok(None), Self::cancel_if_deleted)
     }
 
     /// The same for a stop: its message says what a deleted file means. A file that points to a loop of somebody else, or
@@ -59,22 +59,22 @@ impl SessionLoop {
 
     /// The same for whoever holds no lock, with a loop that is over: it ended outside of this session's stops, or who ended
     /// it was killed before everything beside the ledger said so. Now it does.
-    pub(crate) fn of_stopping_settled(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
+    pub(crate) fn settle_stopping(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
         let mut found = Self::bound_to(home, session)?;
         if let Some(over) = found.as_mut().filter(|found| !found.is_open()) {
             files::sweep_temporary(&over.dir());
             files::sweep_temporary(&home.sessions_dir());
-            over.report_its_end(home, &Status::Running);
-            over.settle(home)?;
+            over.report_its_end(&Status::Running);
+            over.settle()?;
         }
         Ok(found)
     }
 
     /// The open loop of a session whose way to it is gone: by the names of the loops that it began, and where the file of a
     /// loop is in the repo also among those that were last active, since it may have taken over another session's.
-    pub(crate) fn find_open(home: &Home, repo: &Repo, session: &SessionId) -> io::Result<Option<Self>> {
+    pub(crate) fn find_open(workspace: &Workspace, session: &SessionId) -> io::Result<Option<Self>> {
         const MOST_LOOKED_AT: usize = 20;
-        let repo_home = home.repo(&repo.id());
+        let Workspace { repo, repo_home, .. } = workspace;
         let tag = start::session_tag(session);
         let began_it = |id: &LoopId| id.as_str().rsplit('-').next().is_some_and(|end| end.starts_with(&tag));
         let mut candidates: Vec<LoopId> = repo_home.loop_names().filter(began_it).collect();
@@ -82,10 +82,10 @@ impl SessionLoop {
             candidates.extend(repo_home.loops().into_iter().take(MOST_LOOKED_AT));
         }
         for id in candidates {
-            if !Loop::new(&repo_home, &id).mentions(session.as_str().as_bytes()) {
+            if !workspace.loop_of(&id).mentions(session.as_str().as_bytes()) {
                 continue;
             }
-            let found = Self::read(home, repo.clone(), id)?;
+            let found = Self::read(workspace, id)?;
             if let Some(found) = found.filter(|found| found.is_open() && found.is_carried_by(session)) {
                 return Ok(Some(found));
             }
@@ -101,35 +101,34 @@ impl SessionLoop {
     fn bound_to(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
         let Some(Binding { root, id }) = sessions::binding(home, session)? else { return Ok(None) };
         // Not by what lies there now: whoever moves the folder away does not lose the loop with it.
-        let found = Self::read(home, Repo::known(&root), id)?;
+        let found = Self::read(&Workspace::new(home, Repo::known(&root)), id)?;
         Ok(found.filter(|found| found.is_carried_by(session) || !found.is_open()))
     }
 
-    /// The session loop of that id in a repo.
-    pub(crate) fn at(home: &Home, repo: Repo, id: LoopId) -> io::Result<Option<Self>> {
-        Self::read(home, repo, id)?.map_or(Ok(None), |found| found.unless_deleted(home))
+    /// The session loop of that id in a repo; one whose file was deleted is cancelled.
+    pub(crate) fn settle_at(workspace: &Workspace, id: LoopId) -> io::Result<Option<Self>> {
+        Self::read(workspace, id)?.map_or(Ok(None), Self::cancel_if_deleted)
     }
 
-    fn read(home: &Home, repo: Repo, id: LoopId) -> io::Result<Option<Self>> {
-        let repo_home = home.repo(&repo.id());
-        let state = Loop::new(&repo_home, &id).state()?;
+    fn read(workspace: &Workspace, id: LoopId) -> io::Result<Option<Self>> {
+        let state = workspace.state_of(&id)?;
         let of_session = state.goal.is_some() && state.subject == Some(Subject::Session);
-        Ok(of_session.then_some(Self { repo, repo_home, id, state, report: None }))
+        Ok(of_session.then(|| Self { workspace: workspace.clone(), id, state, report: None }))
     }
 
-    /// Every session loop of a repo that is not over, the one last active first.
-    pub(crate) fn open_in(home: &Home, repo: &Repo) -> io::Result<Vec<Self>> {
+    /// Every session loop of a repo that is not over, the one last active first; those whose file was deleted are cancelled.
+    pub(crate) fn settle_open_in(workspace: &Workspace) -> io::Result<Vec<Self>> {
         let mut open = Vec::new();
-        for id in home.repo(&repo.id()).loops() {
-            let found = Self::at(home, repo.clone(), id)?;
+        for id in workspace.repo_home.loops() {
+            let found = Self::settle_at(workspace, id)?;
             open.extend(found.filter(Self::is_open));
         }
         Ok(open)
     }
 
     /// The loops of a repo whose session is gone: another may claim them.
-    pub(crate) fn orphaned_in(home: &Home, repo: &Repo) -> io::Result<Vec<Self>> {
-        Ok(Self::open_in(home, repo)?.into_iter().filter(Self::is_orphaned).collect())
+    pub(crate) fn settle_orphaned_in(workspace: &Workspace) -> io::Result<Vec<Self>> {
+        Ok(Self::settle_open_in(workspace)?.into_iter().filter(Self::is_orphaned).collect())
     }
 
     /// Whether the session that carried it is gone, or there never was one.
@@ -148,7 +147,7 @@ impl SessionLoop {
     }
 
     /// Takes up what happened. The state afterwards is in `self`; whether it made a difference is told.
-    pub(crate) fn happen(&mut self, home: &Home, happening: &Happening) -> io::Result<bool> {
+    pub(crate) fn happen(&mut self, happening: &Happening) -> io::Result<bool> {
         let before = self.state.session.clone();
         let was = self.state.status.clone();
         let lock = self.lock()?;
@@ -157,7 +156,7 @@ impl SessionLoop {
         let mut ledger = handle.open_with(&lock, now)?;
         let events = happen(ledger.state(), happening);
         if !events.is_empty() {
-            self.bind_ahead(home, &events)?;
+            self.bind_ahead(&events)?;
             ledger.append(now, &events)?;
             ledger.sweep();
         }
@@ -167,23 +166,23 @@ impl SessionLoop {
         drop(lock);
         // A loop that ends here, outside of a stop, is told at the next one: the session is still led to it.
         if self.is_open() {
-            self.keep_binding(home, before.as_ref())?;
+            self.keep_binding(before.as_ref())?;
         }
-        self.report_its_end(home, &was);
+        self.report_its_end(&was);
         Ok(!events.is_empty())
     }
 
     /// Whoever deletes the file of a loop has cancelled it: nothing goes on with it, and its session hears of it.
-    fn unless_deleted(mut self, home: &Home) -> io::Result<Option<Self>> {
-        let file = OnDisk::new(&self.repo_home, &self.repo.root);
+    fn cancel_if_deleted(mut self) -> io::Result<Option<Self>> {
+        let file = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root);
         if !self.is_open() || file.look(&self.id) != Seen::Deleted {
             return Ok(Some(self));
         }
         let person = language::telling(&self.state, None).cancelled();
-        let cancelled = self.happen(home, &Happening::Cancel(CancelCause::FileDeleted))?;
+        let cancelled = self.happen(&Happening::Cancel(CancelCause::FileDeleted))?;
         if let (true, Some(session)) = (cancelled, &self.state.session) {
             let person = self.with_lost_report(person);
-            notices::leave(home, session, &Notice { person, agent: None })?;
+            notices::leave(&self.workspace.home, session, &Notice { person, agent: None })?;
         }
         Ok(None)
     }
@@ -193,29 +192,28 @@ impl SessionLoop {
     }
 
     /// Writes the first event of a loop.
-    pub(crate) fn begin(home: &Home, repo: &Repo, id: LoopId, events: &[Event]) -> io::Result<Self> {
-        let repo_home = home.repo(&repo.id());
-        repo_home.create()?;
-        let mut begun = Self { repo: repo.clone(), repo_home, id, state: State::default(), report: None };
+    pub(crate) fn begin(workspace: &Workspace, id: LoopId, events: &[Event]) -> io::Result<Self> {
+        workspace.repo_home.create()?;
+        let mut begun = Self { workspace: workspace.clone(), id, state: State::default(), report: None };
         let lock = begun.lock()?;
-        begun.must_be_the_only_one(home, events)?;
+        begun.must_be_the_only_one(events)?;
         let handle = begun.handle();
         let mut ledger = handle.open_with(&lock, clock::now())?;
-        begun.bind_ahead(home, events)?;
+        begun.bind_ahead(events)?;
         ledger.append(clock::now(), events)?;
         begun.state = ledger.state().clone();
         drop(ledger);
         let _only_shown = begun.show();
         drop(lock);
-        begun.keep_binding(home, None)?;
+        begun.keep_binding(None)?;
         Ok(begun)
     }
 
     /// Whoever looked before the lock was theirs may have been overtaken: a session carries one loop.
-    fn must_be_the_only_one(&self, home: &Home, events: &[Event]) -> io::Result<()> {
+    fn must_be_the_only_one(&self, events: &[Event]) -> io::Result<()> {
         for event in events {
             if let Event::Bound { session, .. } = event
-                && Self::of_stopping(home, session)?.is_some()
+                && Self::of_stopping(&self.workspace.home, session)?.is_some()
             {
                 let what = "another loop was started in this session meanwhile";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
@@ -231,21 +229,21 @@ impl SessionLoop {
     }
 
     /// Looks again after somebody else wrote to the ledger, and lets everything beside it say the same.
-    pub(crate) fn settle(&mut self, home: &Home) -> io::Result<()> {
+    pub(crate) fn settle(&mut self) -> io::Result<()> {
         let before = self.state.session.clone();
         let was = self.state.status.clone();
         let lock = self.lock()?;
         self.state = self.handle().state()?;
         let shown = self.show();
         drop(lock);
-        self.report_its_end(home, &was);
+        self.report_its_end(&was);
         // Last: as long as a session leads to a loop that is over, its next stop tries the rest again.
-        if self.is_open() || shown.is_ok() { self.keep_binding(home, before.as_ref()) } else { Ok(()) }
+        if self.is_open() || shown.is_ok() { self.keep_binding(before.as_ref()) } else { Ok(()) }
     }
 
     /// Writes the report of a loop that has just ended, or was let go at a limit. A person who pauses it, or a session that
     /// goes away, ends nothing. The end holds, whether or not there is a report of it.
-    fn report_its_end(&mut self, home: &Home, was: &Status) {
+    fn report_its_end(&mut self, was: &Status) {
         let at_a_limit = matches!(self.state.paused(), Some(PauseCause::Limit { .. } | PauseCause::Errors));
         let is_let_go = match (was, &self.state.status) {
             (Status::Running | Status::Paused { .. }, Status::Ended { .. }) => true,
@@ -256,8 +254,8 @@ impl SessionLoop {
             return;
         }
         let words = language::of_loop(&self.state).words();
-        let setting = report::setting(home, &self.repo, &Settings::load_or_trouble(None));
-        self.report = match report::write(home, &self.repo, &self.repo_home, &self.id, setting) {
+        let setting = report::setting(&self.workspace);
+        self.report = match report::write(&self.workspace, &self.id, setting) {
             Ok(None) => None,
             Ok(Some(written)) => {
                 Some(Ok(fill(words.report_written, &[("path", &written.markdown.display())])))
@@ -285,7 +283,7 @@ impl SessionLoop {
     /// Shows it in the repo, or takes away what was shown; whoever calls has the lock. What stands in the ledger holds,
     /// whether or not it can be shown.
     fn show(&self) -> io::Result<()> {
-        let file = OnDisk::new(&self.repo_home, &self.repo.root);
+        let file = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root);
         match self.state.status {
             Status::Running | Status::Paused { .. } => file.write(&self.id, &self.state),
             Status::Fresh | Status::Ended { .. } => file.remove(&self.id),
@@ -294,28 +292,30 @@ impl SessionLoop {
 
     /// Leads a session to the loop that it is about to carry. Until the ledger says so too, that leads nowhere; the other
     /// way round, whoever is killed between the two would leave a loop that nobody finds.
-    fn bind_ahead(&self, home: &Home, events: &[Event]) -> io::Result<()> {
+    fn bind_ahead(&self, events: &[Event]) -> io::Result<()> {
         for event in events {
             if let Event::Bound { session, .. } = event {
-                sessions::bind(home, session, &self.binding())?;
+                sessions::bind(&self.workspace.home, session, &self.binding())?;
             }
         }
         Ok(())
     }
 
     fn binding(&self) -> Binding {
-        Binding { root: self.repo.root.clone(), id: self.id.clone() }
+        Binding { root: self.workspace.repo.root.clone(), id: self.id.clone() }
     }
 
     /// Lets the files that lead from a session to its loop say what the ledger says.
-    fn keep_binding(&self, home: &Home, before: Option<&SessionId>) -> io::Result<()> {
+    fn keep_binding(&self, before: Option<&SessionId>) -> io::Result<()> {
         let over = matches!(self.state.status, Status::Ended { .. });
         let carries = |session: &SessionId| !over && self.state.session.as_ref() == Some(session);
         for session in [before, self.state.session.as_ref()].into_iter().flatten() {
             if carries(session) {
-                sessions::bind(home, session, &self.binding())?;
-            } else if sessions::binding(home, session)?.is_some_and(|bound| bound.id == self.id) {
-                sessions::unbind(home, session)?;
+                sessions::bind(&self.workspace.home, session, &self.binding())?;
+            } else if sessions::binding(&self.workspace.home, session)?
+                .is_some_and(|bound| bound.id == self.id)
+            {
+                sessions::unbind(&self.workspace.home, session)?;
             }
         }
         Ok(())
@@ -323,19 +323,19 @@ impl SessionLoop {
 
     /// Where another tool's loop file is now, if there was one in the place of this loop's.
     pub(crate) fn loop_file_copied(&self) -> Option<String> {
-        let copy = OnDisk::new(&self.repo_home, &self.repo.root).copied_to(&self.id)?;
+        let copy = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root).copied_to(&self.id)?;
         Some(fill(language::of_loop(&self.state).words().loop_file_copied, &[("copy", &copy)]))
     }
 
     pub(crate) fn dir(&self) -> PathBuf {
-        self.repo_home.loop_dir(&self.id)
+        self.workspace.repo_home.loop_dir(&self.id)
     }
 
     fn lock(&self) -> io::Result<Lock> {
-        self.repo_home.lock_state()
+        self.workspace.repo_home.lock_state()
     }
 
-    fn handle(&self) -> Loop {
-        Loop::new(&self.repo_home, &self.id)
+    fn handle(&self) -> Arc<Loop> {
+        self.workspace.loop_of(&self.id)
     }
 }

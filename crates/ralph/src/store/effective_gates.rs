@@ -6,7 +6,7 @@ use std::time::Duration;
 use ralph_core::config::{Config, Defaults};
 use ralph_core::ledger::facts::Standing;
 use ralph_core::model::foreign_text;
-use ralph_core::model::id::{Digest, SessionId};
+use ralph_core::model::id::Digest;
 use ralph_core::model::layout::Layout;
 use ralph_core::model::problem::Problem;
 use ralph_core::model::secrets::Secrets;
@@ -14,7 +14,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::store::home::Home;
 use crate::store::repo::{ConfigFile, Repo};
-use crate::store::trust::{Acceptance, Acceptances, Beginning, Trust};
+use crate::store::trust::{Acceptance, Acceptances};
 use crate::sys::files;
 
 /// What holds in a repo.
@@ -70,18 +70,6 @@ impl InForce {
 }
 
 impl Found {
-    /// What holds for a session or a loop since it began: see [`Trust::that_counts`].
-    pub(crate) fn look_for(
-        home: &Home,
-        trust: &Trust,
-        repo: &Repo,
-        (session, beginning): (Option<&SessionId>, Beginning<'_>),
-        defaults: &Defaults,
-    ) -> io::Result<Self> {
-        let revoked = trust.revoked_at(repo).is_some();
-        Self::look(home, repo, &trust.that_counts(repo, session, beginning), revoked, defaults)
-    }
-
     /// `revoked` says that there were acceptances once.
     pub(crate) fn look(
         home: &Home,

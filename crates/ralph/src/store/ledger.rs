@@ -23,8 +23,8 @@ use ralph_core::model::id::LoopId;
 use ralph_core::model::verdict::Verdict;
 
 use crate::store::home::RepoHome;
-use crate::sys::clock;
 use crate::sys::files::{self, Lock};
+use crate::sys::{clock, proc};
 
 const LEDGER: &str = "ledger.jsonl";
 
@@ -144,6 +144,7 @@ impl Loop {
         let (mut lines, mut reading) = (Vec::new(), Reading::default());
         let text = read_text(&self.dir)?;
         let damage = reading.read_lines(&text, Others::Write, |line| lines.push(line));
+        let damage = damage.or_else(|| wrongly_carried(&lines));
         Ok(Whole { lines, state: reading.state, damage })
     }
 
@@ -362,6 +363,8 @@ impl Ledger<'_> {
     /// Writes events in one go: all of them are there afterwards, or none.
     pub(crate) fn append(&mut self, at: Timestamp, events: &[Event]) -> Result<(), LedgerError> {
         self.write(at, events)?;
+        // Who is gone judges nothing any more.
+        self.known.runs.retain(|process, _| proc::is_alive(*process));
         if self.known.is_due_to_be_carried() {
             let carried = self.known.state.to_carried();
             self.write(at, &[carried])?;
@@ -478,6 +481,8 @@ pub(crate) enum Wrong {
     Unfounded,
     #[error("another process wrote it, and may not: {0}")]
     Foreign(String),
+    #[error("it carries another state than the lines before it give")]
+    WronglyCarried,
 }
 
 impl Reading {
@@ -542,6 +547,9 @@ impl Reading {
             Event::Judged(judgement) => {
                 judgement.process.map(|process| self.runs.remove(&process));
             }
+            Event::CannotTell { .. } | Event::Looked { .. } | Event::Interrupted { .. } => {
+                self.runs.remove(&self.running);
+            }
             _ => {}
         }
         self.since_carried = if matches!(event, Event::Carried { .. }) { 0 } else { self.since_carried + 1 };
@@ -570,6 +578,20 @@ fn carried(file: &mut File, length: u64) -> io::Result<Option<Reading>> {
         ..Reading::default()
     };
     Ok(State::from_carried(&state).map(reading))
+}
+
+/// The first line that carries a state which the lines before it do not give.
+fn wrongly_carried(lines: &[Line]) -> Option<Damage> {
+    let mut state = State::default();
+    for line in lines {
+        state.apply(line.at, &line.event);
+        if let Event::Carried { state: carried } = &line.event
+            && State::from_carried(carried).as_ref() != Some(&state)
+        {
+            return Some(Damage { line: line.seq, what: Wrong::WronglyCarried });
+        }
+    }
+    None
 }
 
 fn read_from(file: &mut File, from: u64) -> io::Result<Vec<u8>> {

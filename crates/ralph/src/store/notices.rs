@@ -1,10 +1,8 @@
 //! What a session has yet to be told. A client shows nothing of what a hook says when a sub-agent stops, so it waits for
 //! the next event that can: the person and the agent at a prompt or after a tool, the person at a stop too.
 
-use crate::store::ledger::Loop;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_core::clients::hook::{Audience, HookReply};
 use ralph_core::ledger::event::Event;
@@ -14,6 +12,7 @@ use ralph_core::say::feedback::{self, Notice};
 use serde::{Deserialize, Serialize};
 
 use crate::store::home::Home;
+use crate::store::ledger::Loop;
 use crate::sys::{files, proc};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,8 @@
 //! ours or theirs; else the first with `.git`. So neither a nested repo, nor deleting the config, nor putting a new one
 //! into a subfolder gets a session out of the gates that a person accepted for it.
 
-use std::fs;
-use std::io;
-use std::iter;
 use std::path::{Path, PathBuf};
+use std::{fs, io, iter};
 
 use ralph_core::model::id::Digest;
 use ralph_core::model::layout::{self, Layout, NoTask};

@@ -3,9 +3,8 @@
 //! A session that nobody holds has no file here, so one look tells. The ledger is the truth: a file here only says where
 //! to look.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use jiff::Timestamp;
 use ralph_core::ledger::event::ProcessIdentity;

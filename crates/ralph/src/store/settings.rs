@@ -1,27 +1,23 @@
 //! The person's own config, `~/.config/ralph/config.yaml`: numbers and names that a repo must not decide alone.
 
-use ralph_core::config::Defaults;
-use ralph_core::model::duration;
-use ralph_core::model::gate::DEFAULT_TIMEOUT;
-use ralph_core::model::layout::Layout;
-use ralph_core::model::limits::Limits;
-use ralph_core::model::limits::Origin;
-use ralph_core::model::limits::Sourced;
-use ralph_core::model::preset;
-use ralph_core::model::problem::Problem;
-use ralph_core::model::verdict::Trouble;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_core::clients::profile::Profile;
-use ralph_core::config::Reports;
 use ralph_core::config::user::UserFile;
+use ralph_core::config::{Defaults, Reports};
 use ralph_core::model::budget::Budget;
+use ralph_core::model::gate::DEFAULT_TIMEOUT;
+use ralph_core::model::layout::Layout;
+use ralph_core::model::limits::{Limits, Origin, Sourced};
+use ralph_core::model::problem::Problem;
+use ralph_core::model::verdict::Trouble;
+use ralph_core::model::{duration, preset};
 
 use crate::sys::{env, files};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct UserConfig {
     pub(crate) gate_timeout: Option<Duration>,
     pub(crate) budget: Budget,
@@ -48,7 +44,7 @@ impl UserConfig {
 }
 
 /// Numbers from outside the repo.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) gate_timeout: Sourced<std::time::Duration>,
     pub(crate) user: UserConfig,

@@ -41,19 +41,17 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use ralph_core::clients::stream::Channel;
-use ralph_core::ledger::event::ProcessIdentity;
-use rustix::process::Signal;
-
 pub(crate) use capture::Captured;
+use capture::Recorder;
 pub(crate) use descendants::{end_everyone_left, end_marked, marker, owner_of_runs, sweep_all};
 pub(crate) use processes::{
     adopt_orphans, ancestors, forbid_debuggers, identity, is_first_pid_namespace, permit_debuggers,
     pid_namespace,
 };
+use ralph_core::clients::stream::Channel;
+use ralph_core::ledger::event::ProcessIdentity;
+use rustix::process::Signal;
 pub(crate) use stop_request::Stop;
-
-use capture::Recorder;
 use supervisor::Supervisor;
 
 /// What is run.

@@ -32,12 +32,11 @@ mod tests;
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};

@@ -1,8 +1,7 @@
 //! The always-on guard with the real client: who only talks is left alone, who breaks a gate is held until it is mended.
 
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use ralph_testkit::{Claude, Script, Turn};
 use serde_json::json;

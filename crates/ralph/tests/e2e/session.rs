@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use ralph_testkit::{
     Claude, ClaudeOutput, ClaudeRun, ClaudeTerminal, Lane, OpenSpec, Script, ScriptedModel, Served, Turn,

@@ -1,9 +1,8 @@
 //! A folder kept in memory, to be put back as it was before each fault.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 

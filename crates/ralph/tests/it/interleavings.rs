@@ -10,10 +10,9 @@ mod world;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use model::{Expected, Loop, Model, Reply, Standing};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
-
-use model::{Expected, Loop, Model, Reply, Standing};
 use step::{Between, Event, Plain, Step, Stop, Story, Who};
 use world::{Said, Seen, World};
 

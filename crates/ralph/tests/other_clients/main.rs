@@ -15,7 +15,6 @@ mod scene;
 mod support;
 
 use ralph_testkit::{AgentClient, Script};
-
 use scene::{Scene, as_scripted, claims_and_does_nothing, is_verified, mends_one_thing_a_run};
 
 #[test]

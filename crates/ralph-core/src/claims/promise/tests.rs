@@ -1,5 +1,6 @@
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn promise(text: &str) -> Promise {
     Promise::new(text).expect("a text")

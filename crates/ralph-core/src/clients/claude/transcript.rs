@@ -103,8 +103,9 @@ pub fn queued_cancel(tail: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn the_last_call_is_found_by_itself_or_by_its_result() {

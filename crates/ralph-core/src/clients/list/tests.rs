@@ -1,16 +1,9 @@
+use std::path::{Path, PathBuf};
+
 use super::*;
-use crate::clients::profile::Argument;
-use crate::clients::profile::CommandLine;
-use crate::clients::profile::Context;
-use crate::clients::profile::PromptBy;
-use crate::clients::profile::RunWish;
-use crate::clients::profile::Value;
-use crate::clients::profile::command_line;
+use crate::clients::profile::{Argument, CommandLine, Context, PromptBy, RunWish, Value, command_line};
 use crate::model::gate::{DEFAULT_TIMEOUT, Order};
-use crate::model::id::GateName;
-use crate::model::id::SessionId;
-use std::path::Path;
-use std::path::PathBuf;
+use crate::model::id::{GateName, SessionId};
 
 const PROMPT: &str = "/home/user/.ralph/prompt 3.md";
 const SENTENCE: &str = "Read the file /home/user/.ralph/prompt 3.md and do what it says.";

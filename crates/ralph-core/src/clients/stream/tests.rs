@@ -1,10 +1,10 @@
 //! What each client printed in a real run, and what becomes of it.
 
-use crate::clients::dialect::Dialect;
-use crate::clients::list;
 use proptest::prelude::*;
 
 use super::*;
+use crate::clients::dialect::Dialect;
+use crate::clients::list;
 
 macro_rules! recorded {
     ($($name:literal),+ $(,)?) => {

@@ -1,10 +1,9 @@
 //! What people write about agents, what it means, what they are told.
 
-use crate::clients::list::built_in;
-use crate::clients::list::find;
 use proptest::prelude::*;
 
 use crate::clients::dialect::Dialect;
+use crate::clients::list::{built_in, find};
 use crate::clients::profile::{Argument, Profile, PromptBy, Value};
 use crate::config::user::UserFile;
 use crate::config::{Config, Defaults};

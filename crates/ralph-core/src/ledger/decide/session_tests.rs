@@ -1,19 +1,18 @@
 //! A session's stops: promise, task list and gates as the presets combine them, and what bounds the holds.
 
-use crate::ledger::facts::SessionStop;
-use crate::model::preset::Check;
 use proptest::prelude::*;
 
 use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
 use super::*;
 use crate::clients::hook::BackgroundWork;
+use crate::ledger::facts::SessionStop;
 use crate::ledger::transition::Happening;
 use crate::model::budget::Budget;
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Clocks;
 use crate::model::limits::{Limits, Origin};
-use crate::model::preset::{self, Preset};
+use crate::model::preset::{self, Check, Preset};
 use crate::model::promise_seen::NearMiss;
 
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };

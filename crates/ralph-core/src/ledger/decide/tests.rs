@@ -1,7 +1,5 @@
 //! The laws as properties and tables of the pure step. Each test is named after the law it holds.
 
-use crate::model::id::Digest;
-use crate::model::preset::Check;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -12,10 +10,11 @@ use crate::ledger::facts::ExportSeen;
 use crate::model::budget::Budget;
 use crate::model::gate::receipt::{Receipt, Witnessed};
 use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::{AgentId, Digest, SessionId};
 use crate::model::layout::Layout;
 use crate::model::limits::{Limits, Origin, Sourced};
 use crate::model::preset;
+use crate::model::preset::Check;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")

@@ -1,7 +1,5 @@
 use super::*;
-use crate::ledger::event::AgentEnd;
-use crate::ledger::event::AgentRun;
-use crate::ledger::event::Event;
+use crate::ledger::event::{AgentEnd, AgentRun, Event};
 use crate::model::drive_options::Wishes;
 use crate::model::id::SessionId;
 use crate::model::money::Micros;

@@ -107,8 +107,9 @@ fn unquoted(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn read(diff: &str) -> Vec<(String, u32, String)> {
         let mut all = Vec::new();

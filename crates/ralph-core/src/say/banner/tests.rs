@@ -84,7 +84,7 @@ fn samples() -> Vec<(&'static str, Banner<'static>)> {
 #[expect(clippy::disallowed_methods, reason = "a test reads and renews its snapshots")]
 fn every_banner_looks_as_it_did() {
     for lang in Lang::ALL {
-        let path = format!("{}/src/banner/snapshots/{}.txt", env!("CARGO_MANIFEST_DIR"), lang.tag());
+        let path = format!("{}/src/say/banner/snapshots/{}.txt", env!("CARGO_MANIFEST_DIR"), lang.tag());
         let made: Vec<String> = samples()
             .iter()
             .map(|(name, banner)| {

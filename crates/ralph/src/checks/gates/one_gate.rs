@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ralph_core::claims::results;
 use ralph_core::model::foreign_text;
-use ralph_core::model::gate::{Answer, Gate, Outcome};
+use ralph_core::model::gate::{Answer, Gate, Outcome, shell_found_no_program};
 use ralph_core::model::id::Digest;
 use ralph_core::model::results::Results;
 use ralph_core::model::secrets::Secrets;
@@ -61,7 +61,8 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
     let text = foreign_text::clean(&joined(&ended.output), secrets);
     let read = read_results(&ended.output, &text, &log, secrets);
     let plain = foreign_text::defused(&text);
-    let outcome = outcome(gate, run.root, &ended, &plain);
+    let has_failing_tests = read.as_ref().is_some_and(|read| read.counts.failed > 0);
+    let outcome = outcome(gate, run, &ended, &plain, has_failing_tests);
     let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
     let log = ended.log_error.is_none().then_some(log);
@@ -103,14 +104,18 @@ fn append_end_of(log: &Path, bytes: &mut Vec<u8>) -> io::Result<u64> {
     Ok(from)
 }
 
-fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {
+fn outcome(gate: &Gate, run: &Run<'_>, ended: &Ended, plain: &str, has_failing_tests: bool) -> Outcome {
     let last_line =
         || plain.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
     match &ended.how {
         How::Exited { code: 0 } => Outcome::Passed,
-        // The shell's own words for "not found" and "not executable".
-        How::Exited { code: 126 | 127 } => Outcome::CouldNotStart { why: last_line() },
-        How::Exited { code: 2 } if !shell_understands(&gate.run, root) => Outcome::CouldNotStart {
+        // The shell's codes for "not executable" and "not found"; but some runners exit with the number of failures.
+        How::Exited { code: code @ (126 | 127) } if has_failing_tests => Outcome::Failed { code: *code },
+        How::Exited { code: code @ (126 | 127) } => match why_not_started(gate, run, *code, plain) {
+            Some(why) => Outcome::CouldNotStart { why },
+            None => Outcome::Failed { code: *code },
+        },
+        How::Exited { code: 2 } if !shell_understands(&gate.run, run.root) => Outcome::CouldNotStart {
             why: format!("the shell does not understand the command: {}", last_line()),
         },
         How::Exited { code } => Outcome::Failed { code: *code },
@@ -120,6 +125,43 @@ fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {
         How::CouldNotStart { why } => Outcome::CouldNotStart { why: why.clone() },
         How::Stopped => Outcome::DidNotFit,
     }
+}
+
+/// Why a command with the shell's exit code for it was not run: the shell said so, the command says so itself, or its
+/// program is not there.
+fn why_not_started(gate: &Gate, run: &Run<'_>, code: i32, plain: &str) -> Option<String> {
+    if let Some(line) = shell_found_no_program(plain) {
+        return Some(line.to_owned());
+    }
+    let last_line = || plain.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    if exits_by_itself_with(&gate.run, code) {
+        return Some(last_line().map_or_else(|| format!("exit code {code}"), str::to_owned));
+    }
+    let program = gate.run.split_whitespace().next()?;
+    (!is_there(program, run)).then(|| format!("there is no program `{program}`"))
+}
+
+/// `tool || exit 127`: a command says in the shell's way that its tool could not do its work.
+fn exits_by_itself_with(command: &str, code: i32) -> bool {
+    let ends = command.split("exit ").skip(1);
+    let code = code.to_string();
+    let numbers = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == code);
+    ends.into_iter().any(|end| numbers(end.split(['\n', ';', '}']).next().unwrap_or(end)))
+}
+
+/// Whether the shell knows this word as a program, a path or a word of its own. A word that is more than a plain one is
+/// not looked at.
+fn is_there(program: &str, run: &Run<'_>) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+-".contains(c);
+    if !program.chars().all(is_plain) {
+        return true;
+    }
+    let mut shell = short_command::command("sh");
+    shell.args(["-c", "command -v -- \"$1\" >/dev/null", "sh", program]).current_dir(run.root);
+    shell.env_clear().envs(run.environment.variables.iter().map(|(name, value)| (name, value)));
+    let answer = short_command::run(shell, None, &std::env::temp_dir(), PATIENCE);
+    answer.ok().flatten().is_none_or(|answer| answer.status.success())
 }
 
 /// Exit code 2 is a syntax error of the shell, or a tool's own word; the shell can be asked without running anything.

@@ -1,10 +1,8 @@
 //! Finding a receipt again: a small file per key that points to the ledger line where the receipt stands. The line is
 //! the authority; a pointer without it is nothing.
 
-use crate::store::ledger::Loop;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use ralph_core::ledger::event::Event;
 use ralph_core::model::gate::Gate;
@@ -14,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::home::RepoHome;
 use crate::store::ledger;
+use crate::store::ledger::Loop;
 use crate::sys::files;
 
 #[derive(Serialize, Deserialize)]

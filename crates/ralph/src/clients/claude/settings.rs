@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
-use jsonc_parser::json;
+use jsonc_parser::{ParseOptions, json};
 use serde_json::Value;
 
 use crate::clients::claude::NAME;

@@ -25,13 +25,13 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let mut cancelled = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
         let line = language::telling(&found.state, None).cancelled();
-        if found.happen(&place.home, &Happening::Cancel(CancelCause::Command))? {
+        if found.happen(&Happening::Cancel(CancelCause::Command))? {
             cancelled += 1;
             terminal::say(found.with_report(format!("{}: {line}", found.id)));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.repo_home, &Happening::Cancel(CancelCause::Command))? {
+        if found.happen(&place.workspace.repo_home, &Happening::Cancel(CancelCause::Command))? {
             cancelled += 1;
             terminal::say(format_args!(
                 "{}: {}",

@@ -11,19 +11,16 @@ use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::exit;
 use crate::store::effective_gates::{Found, InForce};
-use crate::store::home::{Home, RepoHome};
+use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
-use crate::store::trust::{Acceptances, AcceptedBy, Beginning, Trust};
+use crate::store::trust::{Acceptance, Acceptances, AcceptedBy, Beginning};
+use crate::store::workspace::Workspace;
 use crate::sys::files;
 use crate::work_tree::fingerprint::TreeReader;
 
 pub(super) struct Place {
-    pub(super) home: Home,
-    pub(super) trust: Trust,
-    pub(super) repo: Repo,
-    pub(super) repo_home: RepoHome,
-    pub(super) settings: Settings,
+    pub(super) workspace: Workspace,
 }
 
 impl Place {
@@ -44,43 +41,41 @@ impl Place {
         otherwise: impl FnOnce(&Path) -> Result<Repo, Failure>,
     ) -> Result<Self, Failure> {
         let home = Home::find()?;
-        let trust = Trust::load(&home)?;
         let here = std::env::current_dir().map_err(|error| {
             Failure::new(exit::USAGE, format!("the current folder cannot be used: {error}"))
         })?;
-        let repo = match trust.repo_of(&here)? {
-            Some(repo) => repo,
-            None => otherwise(&here)?,
+        let workspace = match Workspace::find(&home, &here)? {
+            Some(workspace) => workspace,
+            None => Workspace::new(&home, otherwise(&here)?),
         };
-        let repo_home = home.repo(&repo.id());
-        Ok(Self { settings: Settings::load(gate_timeout)?, home, trust, repo, repo_home })
+        Ok(Self { workspace: workspace.with_settings(Settings::load(gate_timeout)?) })
     }
 
     /// For work that takes long: nobody waits for an answer within moments.
     pub(super) fn patient(self) -> Self {
-        Self { repo_home: self.repo_home.patient(), ..self }
+        Self { workspace: self.workspace.patient() }
+    }
+
+    /// Everything that was accepted for this repo, the newest last.
+    pub(super) fn accepted(&self) -> Result<&[Acceptance], Failure> {
+        Ok(self.workspace.trust()?.accepted(&self.workspace.repo))
     }
 
     pub(super) fn found(&self) -> Result<Found, Failure> {
-        self.found_by(&Acceptances::all(self.trust.accepted(&self.repo)))
+        Ok(self.workspace.gates_by(&Acceptances::all(self.accepted()?))?)
     }
 
     /// What holds for the session in whose shell we are: what was accepted there does not count for itself.
     pub(super) fn found_for(&self, session: Option<&SessionId>) -> Result<Found, Failure> {
         match session {
-            Some(_) => self.found_by(&self.trust.that_counts(&self.repo, session, Beginning::Unknown)),
+            Some(_) => Ok(self.workspace.gates_for(session, Beginning::Unknown)?),
             None => self.found(),
         }
     }
 
-    fn found_by(&self, accepted: &Acceptances) -> Result<Found, Failure> {
-        let revoked = self.trust.revoked_at(&self.repo).is_some();
-        Ok(Found::look(&self.home, &self.repo, accepted, revoked, &self.settings.defaults())?)
-    }
-
     /// Who accepted what is in force, if that was an agent and no person has since.
     pub(super) fn unconfirmed(&self, in_force: &InForce) -> Option<String> {
-        let mut accepted = self.trust.accepted(&self.repo).iter().rev();
+        let mut accepted = self.accepted().ok()?.iter().rev();
         let newest = accepted.find(|acceptance| Some(&acceptance.sha256) == in_force.sha256.as_ref())?;
         matches!(newest.by, AcceptedBy::AgentsShell { .. }).then(|| newest.by.to_string())
     }
@@ -90,19 +85,19 @@ impl Place {
     pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, Failure> {
         if let Some(word) = word {
             let id = self.named_loop(Some(word))?;
-            if DrivenLoop::at(&self.repo_home, id.clone())?.is_some() {
+            if DrivenLoop::at(&self.workspace.repo_home, id.clone())?.is_some() {
                 return Ok(Vec::new());
             }
-            let found = SessionLoop::at(&self.home, self.repo.clone(), id.clone())?;
+            let found = SessionLoop::settle_at(&self.workspace, id.clone())?;
             let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
             return Ok(vec![found.ok_or_else(none)?]);
         }
         if let Some(session) = surroundings::agent_session()
-            && let Some(found) = SessionLoop::of(&self.home, &session)?
+            && let Some(found) = SessionLoop::settle_of(&self.workspace.home, &session)?
         {
             return Ok(vec![found]);
         }
-        Ok(SessionLoop::open_in(&self.home, &self.repo)?)
+        Ok(SessionLoop::settle_open_in(&self.workspace)?)
     }
 
     /// The loops of the driver that a command is about: the named one, else every one that is not over.
@@ -110,9 +105,9 @@ impl Place {
         match word {
             Some(word) => {
                 let id = self.named_loop(Some(word))?;
-                Ok(DrivenLoop::at(&self.repo_home, id)?.into_iter().collect())
+                Ok(DrivenLoop::at(&self.workspace.repo_home, id)?.into_iter().collect())
             }
-            None => Ok(DrivenLoop::open_in(&self.repo_home)?),
+            None => Ok(DrivenLoop::open_in(&self.workspace.repo_home)?),
         }
     }
 
@@ -141,7 +136,7 @@ impl Place {
     }
 
     pub(super) fn agent_above(&self) -> Option<AgentAbove> {
-        AgentAbove::find(&self.home, &self.repo, &self.repo_home)
+        AgentAbove::find(&self.workspace.home, &self.workspace.repo, &self.workspace.repo_home)
     }
 
     /// Whether nothing says that an agent runs this command.
@@ -151,15 +146,16 @@ impl Place {
 
     /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.
     pub(super) fn remember_ignore_rules(&self) -> Result<(), Failure> {
-        self.repo_home.create()?;
-        files::sweep_temporary(self.repo_home.dir());
-        let tree = TreeReader::new(&self.repo.root).cache(self.repo_home.tree_cache()).read()?;
-        Ok(files::replace(&self.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
+        self.workspace.repo_home.create()?;
+        files::sweep_temporary(self.workspace.repo_home.dir());
+        let tree =
+            TreeReader::new(&self.workspace.repo.root).cache(self.workspace.repo_home.tree_cache()).read()?;
+        Ok(files::replace(&self.workspace.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
     }
 
     /// The loop that a word means: its id or the beginning of it. Without a word, the one last active.
     pub(super) fn named_loop(&self, word: Option<&str>) -> Result<LoopId, Failure> {
-        let loops = self.repo_home.loops();
+        let loops = self.workspace.repo_home.loops();
         let Some(word) = word else {
             return loops
                 .into_iter()

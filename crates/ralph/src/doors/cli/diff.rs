@@ -1,6 +1,5 @@
 //! `ralph diff`: what an iteration of a driven loop changed, from the checkpoints it left.
 
-use crate::store::ledger::Loop;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 
@@ -33,7 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let (wanted, word) = wanted(arguments.which.as_deref(), arguments.r#loop.as_deref())?;
     let id = driven_loop(&place, word)?;
-    let git = Git::find(&place.repo.root, &std::env::temp_dir())
+    let git = Git::find(&place.workspace.repo.root, &std::env::temp_dir())
         .map_err(|error| Failure::new(exit::USAGE, format!("there are no checkpoints: {error}")))?;
     let kept = checkpoint::kept(&git, &id)
         .map_err(|error| Failure::new(exit::USAGE, format!("the checkpoints cannot be listed: {error}")))?;
@@ -73,7 +72,7 @@ fn wanted<'w>(which: Option<&'w str>, named: Option<&'w str>) -> Result<(Wanted,
 
 fn driven_loop(place: &Place, word: Option<&str>) -> Result<LoopId, Failure> {
     let is_driven =
-        |id: &LoopId| Ok::<_, Failure>(Loop::new(&place.repo_home, id).state()?.drive.wishes.is_some());
+        |id: &LoopId| Ok::<_, Failure>(place.workspace.loop_of(id).state()?.drive.wishes.is_some());
     if word.is_some() {
         let id = place.named_loop(word)?;
         return match is_driven(&id)? {
@@ -84,7 +83,7 @@ fn driven_loop(place: &Place, word: Option<&str>) -> Result<LoopId, Failure> {
             )),
         };
     }
-    for id in place.repo_home.loops() {
+    for id in place.workspace.repo_home.loops() {
         if is_driven(&id)? {
             return Ok(id);
         }
@@ -144,7 +143,7 @@ fn span(kept: &BTreeMap<u32, String>, wanted: Wanted) -> Result<Span<'_>, Lack> 
 
 impl Lack {
     fn of(&self, place: &Place, id: &LoopId, kept: &BTreeMap<u32, String>) -> Failure {
-        let state = Loop::new(&place.repo_home, id).state().unwrap_or_default();
+        let state = place.workspace.loop_of(id).state().unwrap_or_default();
         let is_off = state.drive.wishes.is_some_and(|wishes| !wishes.checkpoints);
         let failure = |what: String| Failure::new(exit::USAGE, what);
         match self {

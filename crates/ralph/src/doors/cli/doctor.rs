@@ -1,7 +1,6 @@
 //! `ralph doctor`: proves the wiring instead of believing it. A recorded event goes through the command line found in the
 //! settings, by the shell the client uses, with the client's variables; each problem comes with its fix.
 
-use crate::store::ledger::Loop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -136,7 +135,7 @@ impl Examination {
     fn settings(&mut self, place: &Place) -> Wiring {
         let mut wiring = Wiring::default();
         let mut our_plugin = None;
-        for (path, found) in (self.installation.look)(&place.repo.root) {
+        for (path, found) in (self.installation.look)(&place.workspace.repo.root) {
             for fault in &found.faults {
                 let what = format!(
                     "{}: {fault}; the client then ignores the hooks of this file without a word",
@@ -164,7 +163,7 @@ impl Examination {
             let entries = (self.installation.plugin.entries)().into_iter();
             wiring.entries.extend(entries.map(|entry| (voice.clone(), entry)));
         }
-        if OnDisk::new(&place.repo_home, &place.repo.root).foreign().is_some() {
+        if OnDisk::new(&place.workspace.repo_home, &place.workspace.repo.root).foreign().is_some() {
             self.wrong(
                 "plugins",
                 format!("a loop of another Ralph plugin is active here ({})", loop_file::PATH),
@@ -273,7 +272,7 @@ impl Examination {
         if guard.holds_session() {
             self.good("guard", "held: every session that changes something here");
         }
-        let held: Vec<String> = (self.installation.agents.names)(&place.repo.root)
+        let held: Vec<String> = (self.installation.agents.names)(&place.workspace.repo.root)
             .into_iter()
             .filter(|name| guard.holds_agent(name))
             .collect();
@@ -327,7 +326,7 @@ impl Examination {
     }
 
     fn block_cap(&mut self, place: &Place, wiring: &Wiring, in_force: &InForce) {
-        let limits = place.settings.limits(in_force.layout, &in_force.config.budget);
+        let limits = place.workspace.settings().limits(in_force.layout, &in_force.config.budget);
         let Some(client_cap) = &self.client.block_cap else { return };
         let cap = client_cap.set_here().or(wiring.block_cap).unwrap_or(client_cap.default);
         let most_holds = match limits.attempts.value {
@@ -354,14 +353,14 @@ impl Examination {
     /// hook is given an empty home, in which nothing is accepted: it must say that it would have to be, and runs nothing.
     fn answer(&mut self, place: &Place, found: &Found, wiring: &Wiring) {
         let Some((_, entry)) = wiring.judging(self.installation) else { return };
-        if !hook_command::is_as_written(self.client.name, &entry.command, &place.repo.root) {
+        if !hook_command::is_as_written(self.client.name, &entry.command, &place.workspace.repo.root) {
             let what =
                 "the command of the hook is not of the form that ralph writes; it was not run to try it";
             self.wrong("answer", what, "look at it; `ralph init` writes it anew");
             return;
         }
         let rehearsal = &self.installation.rehearsal;
-        let root = &place.repo.root;
+        let root = &place.workspace.repo.root;
         let held = somebody_held(place, found);
         let (payload, sent) = match &held {
             Some(agent_name) => {
@@ -428,9 +427,12 @@ impl Examination {
     fn loops(&mut self, place: &Place, loops: &[SessionLoop]) -> Result<(), Failure> {
         const START: &str = "`/ralph-loop TASK --completion-promise TEXT` starts one";
         let session = surroundings::agent_session();
-        let of_session = session.as_ref().map(|session| SessionLoop::of(&place.home, session)).transpose()?;
+        let of_session = session
+            .as_ref()
+            .map(|session| SessionLoop::settle_of(&place.workspace.home, session))
+            .transpose()?;
         let open: Vec<&SessionLoop> = loops.iter().filter(|found| is_open(found)).collect();
-        let driven = DrivenLoop::open_in(&place.repo_home)?;
+        let driven = DrivenLoop::open_in(&place.workspace.repo_home)?;
         for found in &driven {
             let what = match (found.driven_by(), &found.state.paused()) {
                 (Some(process), _) => format!("driven by process {process}"),
@@ -460,9 +462,9 @@ impl Examination {
     }
 
     fn last_judged(&mut self, place: &Place) {
-        let loops = place.repo_home.loops();
+        let loops = place.workspace.repo_home.loops();
         let states = loops.iter().filter(|id| **id != crate::store::ledger::plain_loop()).filter_map(|id| {
-            let state = Loop::new(&place.repo_home, id).state().ok()?;
+            let state = place.workspace.loop_of(id).state().ok()?;
             Some((id, state.last.clone()?, state.status))
         });
         match states.max_by_key(|(_, last, _)| last.at) {
@@ -539,8 +541,8 @@ impl Wiring {
 /// The session loops that were last active, the last one first.
 fn recent_loops(place: &Place) -> Result<Vec<SessionLoop>, Failure> {
     let mut loops = Vec::new();
-    for id in place.repo_home.loops() {
-        loops.extend(SessionLoop::at(&place.home, place.repo.clone(), id)?);
+    for id in place.workspace.repo_home.loops() {
+        loops.extend(SessionLoop::settle_at(&place.workspace, id)?);
         if loops.len() == RECENT {
             break;
         }
@@ -571,7 +573,7 @@ fn somebody_held(place: &Place, found: &Found) -> Option<String> {
         Found::InForce(in_force) => in_force.config.guard.clone(),
         Found::Untrusted(_) | Found::Revoked | Found::Nothing => Guard::default(),
     };
-    place.repo.config().ok().flatten()?;
+    place.workspace.repo.config().ok().flatten()?;
     if guard.holds_agent("check") {
         return Some("check".into());
     }

@@ -16,10 +16,9 @@ use ralph_core::model::layout::Layout;
 use super::context::Place;
 use super::{Done, Failure, installed_client, trust, verify};
 use crate::clients::client::Client;
-use crate::clients::hook_command;
 use crate::clients::installation::{Installation, Ours};
 use crate::clients::installed::{Installed, Timeouts, Undone};
-use crate::clients::list;
+use crate::clients::{hook_command, list};
 use crate::loops::judge::Asked;
 use crate::show::exit;
 use crate::show::terminal::live::Live;
@@ -127,7 +126,7 @@ impl Choices {
     fn of(place: &Place, arguments: &Arguments, client: &Client) -> Result<Self, Failure> {
         let asks = !arguments.yes && !arguments.dry_run && terminal::somebody_is_there();
         let usual = || ["session", "check"].map(str::to_owned).to_vec();
-        let is_new = place.repo.config()?.is_none();
+        let is_new = place.workspace.repo.config()?.is_none();
         let guard = match arguments.guard.as_slice() {
             [] if asks && is_new && terminal::ask_for_the_usual(guard_question(client)) => Some(usual()),
             [] => None,
@@ -222,7 +221,7 @@ impl Plan {
     fn make(place: &Place, arguments: &Arguments) -> Result<Self, Failure> {
         let (client, installation) = installed_client()?;
         let choices = &Choices::of(place, arguments, client)?;
-        let (config, effective) = match place.repo.config()? {
+        let (config, effective) = match place.workspace.repo.config()? {
             Some(file) => {
                 let effective = read_config(place, file.layout, &file.text)?;
                 refuse_another_guard(file.path, &effective.guard, choices)?;
@@ -243,13 +242,13 @@ impl Plan {
             WiredBy::Plugin => Wiring::Plugin,
             WiredBy::Nothing => Wiring::Nothing,
         };
-        let found = (installation.look)(&place.repo.root).into_iter().map(|(_, found)| found);
+        let found = (installation.look)(&place.workspace.repo.root).into_iter().map(|(_, found)| found);
         let other_loops = found.flat_map(|found| found.other_loops).collect();
         Ok(Self { client, installation, config, effective, wiring, other_loops })
     }
 
     fn show(&self, place: &Place) {
-        terminal::say(paint(STRONG, place.repo.root.display()));
+        terminal::say(paint(STRONG, place.workspace.repo.root.display()));
         match &self.config {
             Some(config) => {
                 terminal::say(format_args!("\n{} (new)", paint(STRONG, "ralph.yaml")));
@@ -328,15 +327,25 @@ impl Plan {
     }
 
     fn carry_out(&self, place: &Place) -> Result<(), Failure> {
-        let mut installed = Installed::load(&place.repo_home)?;
+        let mut installed = Installed::load(&place.workspace.repo_home)?;
         if let Some(config) = &self.config {
             let file = (Layout::Native.data().config, config.text());
-            installed.write(&place.repo_home, &place.repo.root, (file.0, &file.1), list::take_out)?;
+            installed.write(
+                &place.workspace.repo_home,
+                &place.workspace.repo.root,
+                (file.0, &file.1),
+                list::take_out,
+            )?;
             terminal::say(format_args!("{} ralph.yaml", paint(GOOD, "wrote")));
         }
         if let Wiring::Settings(settings) = &self.wiring {
             for (path, text) in settings.files() {
-                installed.write(&place.repo_home, &place.repo.root, (path, text), list::take_out)?;
+                installed.write(
+                    &place.workspace.repo_home,
+                    &place.workspace.repo.root,
+                    (path, text),
+                    list::take_out,
+                )?;
                 terminal::say(format_args!("{} {path}", paint(GOOD, "wrote")));
             }
         }
@@ -404,7 +413,7 @@ impl Settings {
         shared: bool,
         config: &Config,
     ) -> Result<Self, Failure> {
-        let root = &place.repo.root;
+        let root = &place.workspace.repo.root;
         let path = if shared { installation.shared } else { installation.local };
         let full = root.join(path);
         let before = crate::sys::files::read_if_there(&full)?
@@ -420,7 +429,7 @@ impl Settings {
                 .hint("mend the file, or use --no-hooks")
         })?;
         let anybody = (installation.agents.names)(root).iter().any(|name| config.guard.holds_agent(name));
-        let installed = Installed::load(&place.repo_home)?;
+        let installed = Installed::load(&place.workspace.repo_home)?;
         let is_free = |path: &str| {
             fs::symlink_metadata(root.join(path)).is_err() || installed.is_as_we_wrote_it(root, path)
         };
@@ -494,7 +503,7 @@ impl Settings {
 }
 
 fn read_config(place: &Place, layout: Layout, text: &[u8]) -> Result<Config, Failure> {
-    effective_gates::parse(layout, text, &place.settings.defaults()).map_err(|broken| {
+    effective_gates::parse(layout, text, &place.workspace.settings().defaults()).map_err(|broken| {
         terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
         Failure::new(exit::USAGE, format!("{} cannot be read; nothing was written", broken.path))
     })
@@ -519,7 +528,9 @@ fn chosen(place: &Place, arguments: &Arguments) -> Result<Vec<Chosen>, Failure> 
 /// The names at the root and in `tests/`, with the texts that matter, and the programs that do.
 fn project(place: &Place) -> Result<Project, Failure> {
     let mut files = Vec::new();
-    for (folder, prefix) in [(place.repo.root.clone(), ""), (place.repo.root.join("tests"), "tests/")] {
+    for (folder, prefix) in
+        [(place.workspace.repo.root.clone(), ""), (place.workspace.repo.root.join("tests"), "tests/")]
+    {
         let Ok(entries) = fs::read_dir(folder) else { continue };
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
@@ -603,9 +614,9 @@ fn yaml(text: &str) -> String {
 
 fn uninstall(place: &Place) -> Done {
     place.only_for_a_person("take ralph out of a repo")?;
-    let mut installed = Installed::load(&place.repo_home)?;
-    let sha256 = place.repo.config()?.map(|file| file.sha256());
-    let undone = installed.undo(&place.repo_home, &place.repo.root, list::take_out)?;
+    let mut installed = Installed::load(&place.workspace.repo_home)?;
+    let sha256 = place.workspace.repo.config()?.map(|file| file.sha256());
+    let undone = installed.undo(&place.workspace.repo_home, &place.workspace.repo.root, list::take_out)?;
     if undone.is_empty() {
         terminal::say("Nothing was installed here by `ralph init`.");
         return Ok(ExitCode::SUCCESS);
@@ -621,7 +632,7 @@ fn uninstall(place: &Place) -> Done {
         terminal::say(format_args!("{}: {word}", path.display()));
     }
     if let Some(sha256) = sha256 {
-        Trust::forget(&place.home, &place.repo, &sha256, clock::now())?;
+        Trust::forget(&place.workspace.home, &place.workspace.repo, &sha256, clock::now())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! `ralph log`: what was, event by event.
 
-use crate::store::ledger::Loop;
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,11 +7,10 @@ use std::time::Duration;
 use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, ResetCause, Subject};
 use ralph_core::ledger::line::Line;
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::duration;
-use ralph_core::model::foreign_text;
 use ralph_core::model::note::NoteValue;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Verdict;
+use ralph_core::model::{duration, foreign_text};
 use ralph_core::say::feedback;
 use serde_json::json;
 
@@ -20,6 +18,7 @@ use super::Done;
 use super::context::Place;
 use crate::show::progress::lines;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
+use crate::store::ledger::Loop;
 use crate::sys::clock;
 
 #[derive(clap::Args)]
@@ -40,7 +39,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Done {
     let place = Place::here(None)?;
     let id = place.named_loop(arguments.r#loop.as_deref())?;
-    let ledger = Loop::new(&place.repo_home, &id);
+    let ledger = place.workspace.loop_of(&id);
     if !arguments.json {
         terminal::say(paint(STRONG, &id));
     }

@@ -1,29 +1,28 @@
 //! `ralph loop`: a headless agent, again and again, until the gates pass on the tree it leaves.
 
-use crate::checks::tasks;
-use crate::show::progress::plan::PlanSheet;
-use ralph_core::clients::list;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_core::clients::list;
 use ralph_core::clients::profile::Profile;
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::facts::Standing;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{Memory, Wishes};
-use ralph_core::model::duration;
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Clocks;
 use ralph_core::model::limits::{Limits, Origin, Sourced};
 use ralph_core::model::money::Micros;
-use ralph_core::model::preset;
 use ralph_core::model::verdict::Verdict;
+use ralph_core::model::{duration, preset};
 
 use super::context::Place;
 use super::verify::{self, Verified};
 use super::{Done, Failure, init};
+use crate::checks::tasks;
 use crate::loops::driver::driven::{self, DrivenLoop};
 use crate::loops::driver::keeper::Keeper;
 use crate::loops::driver::{self, DriveError, Driver};
@@ -32,15 +31,16 @@ use crate::loops::session::start;
 use crate::loops::{ancestry, report};
 use crate::show::exit;
 use crate::show::progress::follow::{self, Output};
+use crate::show::progress::plan::PlanSheet;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, FAINT, paint};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
+use crate::store::settings::Settings;
 use crate::sys::env;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
-use ralph_core::ledger::drive_plan::DrivePlan;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -158,15 +158,15 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         terminal::say(format_args!("\nThe first prompt:\n\n{}", driver::first_prompt(&plan)));
         return Ok(ExitCode::SUCCESS);
     }
-    must_be_able_to_run(&plan.profile, &place.repo)?;
+    must_be_able_to_run(&plan.profile, &place.workspace.repo)?;
     let place = place.patient();
     let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
     // It takes longest: the rest of the beginning goes on beside it.
-    let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
-    let mut keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
+    let ledger = Arc::new(Loop::driven_here(&place.workspace.repo_home, &plan.loop_id));
+    let mut keeper = Keeper::new(&place.workspace.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
     keeper.begin(0);
-    driver::begin(&place.repo_home, &ledger, &plan, &in_force)?;
+    driver::begin(&place.workspace.repo_home, &ledger, &plan, &in_force)?;
     drive(&place, &plan, (ledger, keeper), &signals, &arguments.output)
 }
 
@@ -179,19 +179,10 @@ fn drive(
     output: &OutputArguments,
 ) -> Done {
     let output = output.output();
-    let tasks = plan.goal.list.clone().map(|list| tasks::progress_of(place.repo.root.clone(), list));
-    let mut follow = follow::new(output, plan, &place.home, tasks, signals);
-    let driver = Driver {
-        home: &place.home,
-        repo: &place.repo,
-        repo_home: &place.repo_home,
-        settings: &place.settings,
-        plan,
-        signals,
-        follow: &mut follow,
-        keeper,
-        ledger,
-    };
+    let tasks =
+        plan.goal.list.clone().map(|list| tasks::progress_of(place.workspace.repo.root.clone(), list));
+    let mut follow = follow::new(output, plan, &place.workspace.home, tasks, signals);
+    let driver = Driver { workspace: &place.workspace, plan, signals, follow: &mut follow, keeper, ledger };
     let state = driver.drive()?;
     drop(follow);
     end(place, &plan.loop_id, &state, output);
@@ -200,20 +191,19 @@ fn drive(
 
 /// The last loop here, if its driver was killed when it was over already, but before it could say so.
 pub(super) fn ended_without_a_word(place: &Place) -> Result<Option<DrivenLoop>, Failure> {
-    let Some(last) = DrivenLoop::last_in(&place.repo_home)? else { return Ok(None) };
-    let setting = report::setting(&place.home, &place.repo, &place.settings);
+    let Some(last) = DrivenLoop::last_in(&place.workspace.repo_home)? else { return Ok(None) };
+    let setting = report::setting(&place.workspace);
     let was_told = last.is_open()
         || last.driven_by().is_some()
-        || report::is_written(&place.repo_home, &last.id, setting)?;
+        || report::is_written(&place.workspace, &last.id, setting)?;
     Ok((!was_told).then_some(last))
 }
 
 /// Says it in its place.
 pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArguments) -> Done {
-    files::sweep_temporary(&place.repo_home.loop_dir(&found.id));
-    driver::keep_last_tree(&place.repo, &place.repo_home, &found.id, &found.state);
-    if let (Output::Quiet, Ok(Some(report))) =
-        (output.output(), report::of_loop(&place.repo, &place.repo_home, &found.id))
+    files::sweep_temporary(&place.workspace.repo_home.loop_dir(&found.id));
+    driver::keep_last_tree(&place.workspace.repo, &place.workspace.repo_home, &found.id, &found.state);
+    if let (Output::Quiet, Ok(Some(report))) = (output.output(), report::of_loop(&place.workspace, &found.id))
     {
         report.summary().iter().take(1).for_each(|line| terminal::remark(terminal::painted(line)));
     }
@@ -223,7 +213,7 @@ pub(super) fn tell_end(place: &Place, found: &DrivenLoop, output: &OutputArgumen
 
 /// A loop is recorded as verified, by a process that is gone: what it is worth now is what its gates say now.
 pub(super) fn verify_again(place: &Place, found: &DrivenLoop, output: &OutputArguments) -> Done {
-    let in_force = driver::in_force(&place.home, &place.repo, &place.settings, &found.state)?;
+    let in_force = driver::in_force(&place.workspace, &found.state)?;
     if !in_force.has_gates() {
         return Err(no_gates_any_more());
     }
@@ -257,11 +247,11 @@ fn no_gates_any_more() -> Failure {
 
 /// Writes the report and shows how it ended. The end holds, whether or not there is a report of it.
 fn end(place: &Place, id: &LoopId, state: &State, output: Output) {
-    let (repo, repo_home) = (&place.repo, &place.repo_home);
-    let setting = report::setting(&place.home, repo, &place.settings);
-    let written = report::write(&place.home, repo, repo_home, id, setting);
+    let (_repo, _repo_home) = (&place.workspace.repo, &place.workspace.repo_home);
+    let setting = report::setting(&place.workspace);
+    let written = report::write(&place.workspace, id, setting);
     if output == Output::People
-        && let Ok(Some(report)) = report::of_loop(repo, repo_home, id)
+        && let Ok(Some(report)) = report::of_loop(&place.workspace, id)
     {
         let columns = 20;
         for line in report.summary().into_iter().chain(report.grid(columns)) {
@@ -294,7 +284,7 @@ impl Arguments {
     fn goal(&self, place: &Place) -> Result<Goal, Failure> {
         let list = self.tasks.as_ref().map(|file| ListSource { file: file.clone(), change: None });
         if let Some(list) = &list {
-            start::must_be_there(&place.repo, &list.file)
+            start::must_be_there(&place.workspace.repo, &list.file)
                 .map_err(|refused| Failure::new(exit::USAGE, refused.what).hint(refused.hint))?;
         }
         let task = match (self.task.join(" "), &list) {
@@ -324,7 +314,7 @@ impl Arguments {
         }
         let in_force = verify::accepted(place, asks_nobody)?;
         if in_force.config.required_gates().is_empty() || !in_force.config.enabled {
-            return Err(verify::no_gates(&place.repo, &in_force));
+            return Err(verify::no_gates(&place.workspace.repo, &in_force));
         }
         Ok(in_force)
     }
@@ -344,10 +334,10 @@ impl Arguments {
             agent: profile.name.clone(),
             memory: if self.continue_session { Memory::Continue } else { Memory::Fresh },
             model: self.model.clone(),
-            checkpoints: !self.no_checkpoints && place.repo.has_git(),
+            checkpoints: !self.no_checkpoints && place.workspace.repo.has_git(),
             longest_run: self.max_run,
             longest_silence: self.max_silence,
-            gate_timeout: Some(place.settings.gate_timeout)
+            gate_timeout: Some(place.workspace.settings().gate_timeout)
                 .filter(|timeout| timeout.origin == Origin::Flag)
                 .map(|timeout| timeout.value),
         };
@@ -358,7 +348,7 @@ impl Arguments {
             wishes,
             limits,
             gates: in_force.config.gates.clone(),
-            allow: place.settings.user.allow.clone(),
+            allow: place.workspace.settings().user.allow.clone(),
         }
     }
 
@@ -374,7 +364,7 @@ impl Arguments {
         let mut limits = Limits::new(&preset::DRIVE, Clocks { stale_after: None, clock: None });
         limits.attempts = Sourced::default(Attempts::AtMost(profile.max_iterations));
         limits
-            .with(&errors(&place.settings.user.budget), Origin::UserFile)
+            .with(&errors(&place.workspace.settings().user.budget), Origin::UserFile)
             .with(&errors(&in_force.config.budget), Origin::RepoFile)
             .with(&flags, Origin::Flag)
     }
@@ -383,7 +373,7 @@ impl Arguments {
 /// The profile of a name: the person's own, the repo's, a built-in one, or a command.
 pub(super) fn profile(name: &str, place: &Place, in_force: &InForce) -> Result<Profile, Failure> {
     let own: Vec<Profile> =
-        place.settings.user.agents.iter().chain(&in_force.config.agents).cloned().collect();
+        place.workspace.settings().user.agents.iter().chain(&in_force.config.agents).cloned().collect();
     list::find(name, &own)
         .map_err(|unknown| Failure::new(exit::USAGE, unknown.to_string()).hint(unknown.hint))
 }
@@ -403,10 +393,10 @@ pub(super) fn must_be_able_to_run(profile: &Profile, repo: &Repo) -> Result<(), 
 }
 
 fn refuse_inside_a_loop(place: &Place) -> Result<(), Failure> {
-    if ancestry::inside_gate(&place.home) {
+    if ancestry::inside_gate(&place.workspace.home) {
         return Err(Failure::new(exit::USAGE, "a gate cannot start a loop"));
     }
-    if driven::are_we_an_agents(&place.home, &place.repo_home) {
+    if driven::are_we_an_agents(&place.workspace.home, &place.workspace.repo_home) {
         return Err(Failure::new(exit::USAGE, "this is inside of a loop already: a loop starts no other")
             .hint("do the work here, and end; what is still wrong comes back"));
     }
@@ -420,11 +410,11 @@ fn refuse_inside_a_loop(place: &Place) -> Result<(), Failure> {
 fn one_at_a_time(place: &Place) -> Result<Lock, Failure> {
     const MOMENTS: Duration = Duration::from_secs(2);
     let driven = || {
-        let open = DrivenLoop::open_in(&place.repo_home).unwrap_or_default();
+        let open = DrivenLoop::open_in(&place.workspace.repo_home).unwrap_or_default();
         open.into_iter().find_map(|found| Some(format!(": {} (process {})", found.id, found.driven_by()?)))
     };
-    place.repo_home.create()?;
-    let lock = place.repo_home.driver_lock_file();
+    place.workspace.repo_home.create()?;
+    let lock = place.workspace.repo_home.driver_lock_file();
     Lock::take_unless(&lock, MOMENTS, || driven().is_some())?.ok_or_else(|| {
         let which = driven().unwrap_or_default();
         Failure::new(exit::NEEDS_PERSON, format!("a loop is being driven in this work tree already{which}"))
@@ -440,9 +430,11 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     let (goal, limits) = state.goal.clone().zip(state.limits.clone()).ok_or_else(unreadable)?;
     let wishes = state.drive.wishes.clone().ok_or_else(unreadable)?;
     if let Some(value) = wishes.gate_timeout {
-        place.settings.gate_timeout = Sourced { value, origin: Origin::Flag };
+        let gate_timeout = Sourced { value, origin: Origin::Flag };
+        let settings = Settings { gate_timeout, ..place.workspace.settings().clone() };
+        place.workspace = place.workspace.with_settings(settings);
     }
-    let in_force = driver::in_force(&place.home, &place.repo, &place.settings, state)?;
+    let in_force = driver::in_force(&place.workspace, state)?;
     if !in_force.has_gates() {
         return Err(no_gates_any_more());
     }
@@ -457,14 +449,14 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
         wishes,
         limits,
         gates: in_force.config.gates,
-        allow: place.settings.user.allow.clone(),
+        allow: place.workspace.settings().user.allow.clone(),
     };
-    must_be_able_to_run(&plan.profile, &place.repo)?;
+    must_be_able_to_run(&plan.profile, &place.workspace.repo)?;
     let _alone = one_at_a_time(&place)?;
     let signals = Signals::watch();
-    let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
-    driver::take_over(&ledger, &place.repo, &plan, at_once)?;
-    let keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
+    let ledger = Arc::new(Loop::driven_here(&place.workspace.repo_home, &plan.loop_id));
+    driver::take_over(&ledger, &place.workspace.repo, &plan, at_once)?;
+    let keeper = Keeper::new(&place.workspace.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
     drive(&place, &plan, (ledger, keeper), &signals, output)
 }
 

@@ -9,7 +9,6 @@ use super::Done;
 use super::context::Place;
 use crate::loops::session::guard::guard_id;
 use crate::show::{language, terminal};
-use crate::store::ledger::Loop;
 use crate::store::sessions;
 
 #[derive(clap::Args)]
@@ -30,14 +29,14 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let happening = Happening::Pause(PauseCause::Command);
     let mut paused = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.home, &happening)? {
+        if found.happen(&happening)? {
             paused += 1;
             terminal::say(language::telling(&found.state, None).paused());
             terminal::say(format_args!("\n{}", found.id));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.repo_home, &happening)? {
+        if found.happen(&place.workspace.repo_home, &happening)? {
             paused += 1;
             terminal::say(format_args!("{}: paused; `ralph resume` goes on", found.id));
         }
@@ -54,8 +53,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 /// Sessions that are guarded without a loop of their own.
 fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Failure> {
     let mut freed = 0;
-    for watched in sessions::all_watched(&place.home, &place.repo.root) {
-        let guard = Loop::new(&place.repo_home, &guard_id(&watched.session));
+    for watched in sessions::all_watched(&place.workspace.home, &place.workspace.repo.root) {
+        let guard = place.workspace.loop_of(&guard_id(&watched.session));
         if guard.append_what_follows(|state| happen(state, happening))?.1 {
             freed += 1;
             terminal::say(language::of_person().words().guard_freed);

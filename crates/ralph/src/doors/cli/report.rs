@@ -102,7 +102,7 @@ fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
     for line in report.page() {
         terminal::say(terminal::painted(&line));
     }
-    if let Some(written) = report::newest_of(&place.repo, &place.repo_home, &report.id) {
+    if let Some(written) = report::newest_of(&place.workspace, &report.id) {
         terminal::say("");
         terminal::say(paint(FAINT, format!("  {}", written.markdown.display())));
     }
@@ -111,14 +111,14 @@ fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
 
 /// The loop that is meant. Without a word the last one that was started for a task: a look at the gates is none.
 fn find(place: &Place, word: Option<&str>) -> Result<LoopReport, Failure> {
-    let of = |id: &LoopId| report::of_loop(&place.repo, &place.repo_home, id);
+    let of = |id: &LoopId| report::of_loop(&place.workspace, id);
     if word.is_some() {
         let id = place.named_loop(word)?;
         let none =
             || Failure::new(exit::USAGE, format!("`{id}` was not started for a task: it has no report"));
         return of(&id)?.ok_or_else(|| none().hint(format!("`ralph log {id}` shows what was")));
     }
-    for id in place.repo_home.loops() {
+    for id in place.workspace.repo_home.loops() {
         if let Some(report) = of(&id)? {
             return Ok(report);
         }
@@ -138,20 +138,20 @@ fn start(place: &Place, description: &str) -> Done {
     if description.trim().is_empty() {
         return Err(Failure::new(exit::USAGE, "a report is about something").hint("say what is to be done"));
     }
-    place.repo_home.create()?;
+    place.workspace.repo_home.create()?;
     if let Some(before) = started(place)? {
         let when = terminal::ago(before.at, clock::now());
         terminal::remark(format_args!("a report that was started {when} and never completed is given up"));
     }
     let started = Started { description: description.to_owned(), at: clock::now() };
     let text = serde_json::to_vec(&started).map_err(std::io::Error::other)?;
-    files::replace(&place.repo_home.manual_report(), &text)?;
+    files::replace(&place.workspace.repo_home.manual_report(), &text)?;
     terminal::say("Started. `ralph report complete success|failed|partial \"summary\"` writes the report.");
     Ok(ExitCode::SUCCESS)
 }
 
 fn started(place: &Place) -> Result<Option<Started>, Failure> {
-    let text = files::read_if_there(&place.repo_home.manual_report())?;
+    let text = files::read_if_there(&place.workspace.repo_home.manual_report())?;
     Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 
@@ -169,17 +169,11 @@ fn complete(place: &Place, outcome: ManualOutcome, summary: &str, recommendation
         summary: summary.to_owned(),
         recommendations: recommendations.map(str::to_owned),
     };
-    let setting = report::setting(&place.home, &place.repo, &place.settings);
-    let written = report::write_text(
-        &place.home,
-        &place.repo,
-        &place.repo_home,
-        &report.markdown(),
-        &report.json(),
-        setting,
-    )
-    .map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("the report could not be written: {error}")))?;
-    std::fs::remove_file(place.repo_home.manual_report())?;
+    let setting = report::setting(&place.workspace);
+    let written = report::write_text(&place.workspace, &report.markdown(), &report.json(), setting).map_err(
+        |error| Failure::new(exit::NOT_VERIFIED, format!("the report could not be written: {error}")),
+    )?;
+    std::fs::remove_file(place.workspace.repo_home.manual_report())?;
     terminal::say(format_args!("Status: {}", outcome.status().word()));
     match written {
         Some(written) => {

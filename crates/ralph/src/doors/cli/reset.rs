@@ -12,7 +12,7 @@ use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::{exit, terminal};
 use crate::store::exports::state_file::Export;
-use crate::store::ledger::{self, Loop};
+use crate::store::ledger::{self};
 use crate::sys::clock;
 
 #[derive(clap::Args)]
@@ -30,11 +30,11 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     // It takes `.gitignore` as it is now, and wakes what a person paused.
     place.only_for_a_person("reset a loop")?;
     // A loop whose file was deleted is cancelled; its count does not start again.
-    SessionLoop::open_in(&place.home, &place.repo)?;
+    SessionLoop::settle_open_in(&place.workspace)?;
     let loops = match &arguments.r#loop {
         Some(word) => {
             let id = place.named_loop(Some(word))?;
-            if DrivenLoop::at(&place.repo_home, id.clone())?.is_some() {
+            if DrivenLoop::at(&place.workspace.repo_home, id.clone())?.is_some() {
                 return Err(Failure::new(
                     exit::USAGE,
                     format!("`{id}` is a loop of `ralph loop`: what it used up counts"),
@@ -49,34 +49,34 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         terminal::say("No loop holds anybody here.");
         return Ok(ExitCode::SUCCESS);
     }
-    place.repo_home.create()?;
+    place.workspace.repo_home.create()?;
     let busy = |error: std::io::Error| Failure::new(exit::NEEDS_PERSON, error.to_string()).hint("try again");
-    let lock = place.repo_home.lock_state().map_err(busy)?;
+    let lock = place.workspace.repo_home.lock_state().map_err(busy)?;
     for id in loops {
         let now = clock::now();
         let reset = |error: ledger::LedgerError| Failure::new(exit::NOT_VERIFIED, error.to_string());
-        let handle = Loop::new(&place.repo_home, &id);
+        let handle = place.workspace.loop_of(&id);
         let mut ledger = handle.open_with(&lock, now).map_err(reset)?;
         ledger.append(now, &[Event::Reset { why: ResetCause::Command }]).map_err(reset)?;
         // A person has looked: what `.gitignore` says now holds for what comes.
-        let _none_pinned = std::fs::remove_file(place.repo_home.ignore_rules(&id));
+        let _none_pinned = std::fs::remove_file(place.workspace.repo_home.ignore_rules(&id));
         let layout = ledger.state().layout.unwrap_or(Layout::Native);
         if ledger.state().goal.is_none() {
-            Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
+            Export::new(&place.workspace.repo_home, &place.workspace.repo.root, layout).remove()?;
         }
         terminal::say(format_args!("{id}: the count starts again."));
     }
     drop(lock);
-    for mut found in SessionLoop::open_in(&place.home, &place.repo)? {
-        found.settle(&place.home)?;
+    for mut found in SessionLoop::settle_open_in(&place.workspace)? {
+        found.settle()?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
     let mut open = Vec::new();
-    for id in place.repo_home.loops() {
-        let state = Loop::new(&place.repo_home, &id).state()?;
+    for id in place.workspace.repo_home.loops() {
+        let state = place.workspace.loop_of(&id).state()?;
         let is_open = state.is_open();
         if is_open && state.subject != Some(Subject::Driver) {
             open.push(id);

@@ -15,7 +15,6 @@ use crate::loops::ancestry;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::guard::guard_id;
 use crate::show::{exit, language, terminal};
-use crate::store::ledger::Loop;
 use crate::store::sessions;
 
 #[derive(clap::Args)]
@@ -51,10 +50,10 @@ pub(super) fn run(arguments: &Arguments) -> Done {
         if found.waits_for_a_person() {
             place.only_for_a_person("resume a loop")?;
         }
-        if found.happen(&place.home, &Happening::Resume { by: by.clone() })? {
+        if found.happen(&Happening::Resume { by: by.clone() })? {
             resumed += 1;
             let list = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
-            let tasks = list.map(|list| tasks::read(&found.repo.root, list));
+            let tasks = list.map(|list| tasks::read(&found.workspace.repo.root, list));
             terminal::say(language::telling(&found.state, tasks.as_ref()).resumed());
             terminal::say(format_args!("\n{}", found.id));
         }
@@ -70,7 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 /// Nothing goes on. What is said of the last loop is its recorded end, but for *verified*: that is only said of gates that
 /// this very process has run.
 fn over(place: &Place, arguments: &Arguments) -> Done {
-    let last = DrivenLoop::last_in(&place.repo_home)?;
+    let last = DrivenLoop::last_in(&place.workspace.repo_home)?;
     match (loop_command::ended_without_a_word(place)?, last) {
         (Some(found), _) if !is_verified(&found) => loop_command::tell_end(place, &found, &arguments.output),
         (Some(found), _) => loop_command::verify_again(place, &found, &arguments.output),
@@ -126,8 +125,8 @@ fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
     if arguments.r#loop.is_some() {
         return Ok(held);
     }
-    for watched in sessions::all_watched(&place.home, &place.repo.root) {
-        let guard = Loop::new(&place.repo_home, &guard_id(&watched.session));
+    for watched in sessions::all_watched(&place.workspace.home, &place.workspace.repo.root) {
+        let guard = place.workspace.loop_of(&guard_id(&watched.session));
         let resume = Happening::Resume { by: None };
         if guard.append_what_follows(|state| happen(state, &resume))?.1 {
             held += 1;

@@ -48,9 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartRequest) -> Done {
     let in_force = accepted_gates(place.found_for(session)?);
     let start = Start {
-        home: &place.home,
-        repo: &place.repo,
-        settings: &place.settings,
+        workspace: &place.workspace,
         in_force: in_force.as_ref(),
         session,
         client: ancestry::named_client(),
@@ -69,14 +67,14 @@ pub(super) fn begin(place: &Place, session: Option<&SessionId>, request: &StartR
     let begun = start.start(request).map_err(refused)?;
     let found = begun.the_loop();
     let tasks = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
-    let tasks = tasks.map(|list| tasks::read(&found.repo.root, list));
+    let tasks = tasks.map(|list| tasks::read(&found.workspace.repo.root, list));
     let telling = language::telling(&found.state, tasks.as_ref());
     let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();
     terminal::say(match begun {
         Begun::New(_) => telling.started(&gates),
         Begun::GoesOn(_) => telling.resumed(),
     });
-    if gates.is_empty() && place.repo.config()?.is_some() {
+    if gates.is_empty() && place.workspace.repo.config()?.is_some() {
         terminal::say(format_args!("\n{}", language::of_loop(&found.state).words().gates_not_accepted));
     }
     if let Some(copied) = found.loop_file_copied() {

@@ -28,8 +28,7 @@ use crate::checks::tasks;
 use crate::clients::surroundings;
 use crate::loops::ancestry;
 use crate::loops::judge::{Asked, EngineError, Outcome};
-use crate::loops::session::SessionLoop;
-use crate::loops::session::stop;
+use crate::loops::session::{SessionLoop, stop};
 use crate::show::terminal::live::Live;
 use crate::show::{exit, terminal};
 use crate::store::effective_gates::InForce;
@@ -184,7 +183,7 @@ fn increment(session: &SessionId) -> Done {
 fn take_note(session: &SessionId, happening: &Happening, otherwise: &str) -> Result<State, Failure> {
     let place = Place::here_or_new()?;
     let mut found = open_loop(&place, session)?;
-    if found.happen(&place.home, happening)? {
+    if found.happen(happening)? {
         return Ok(found.state);
     }
     Err(match found.state.status {
@@ -196,7 +195,7 @@ fn take_note(session: &SessionId, happening: &Happening, otherwise: &str) -> Res
 fn complete(session: &SessionId) -> Done {
     let place = Place::here_or_new()?;
     let found = open_loop(&place, session)?;
-    if ancestry::inside_gate_of(&found.repo_home) {
+    if ancestry::inside_gate_of(&found.workspace.repo_home) {
         return Err(Failure::new(
             exit::USAGE,
             "already running inside a gate of this repo: it would wait for itself",
@@ -206,9 +205,9 @@ fn complete(session: &SessionId) -> Done {
         return Err(Failure::new(exit::NEEDS_PERSON, "the loop is paused; nothing was run")
             .hint("`ralph resume`, or `continue` in its session"));
     }
-    let in_force = stop::gates_of_loop(&place.home, &found, &place.settings)?;
+    let in_force = stop::gates_of_loop(&found)?;
     must_have_gates(&found, &in_force)?;
-    let case = stop::case_of_loop(&found, &place.settings, &in_force, claims(&found));
+    let case = stop::case_of_loop(&found, &in_force, claims(&found));
     let mut live = Live::new(&in_force.config.gates, false);
     // Whose shell this is cannot be proven: the verdict is made at the session's own stop.
     let outcome = case.look(&asked(), &mut live);
@@ -237,10 +236,10 @@ fn must_have_gates(found: &SessionLoop, in_force: &InForce) -> Result<(), Failur
     match in_force.standing {
         Standing::Revoked => Err(needs_person("trust in this repo was taken back; nothing was run")),
         _ if has_gates => Ok(()),
-        _ if in_force.sha256.is_none() && found.repo.config()?.is_some() => {
+        _ if in_force.sha256.is_none() && found.workspace.repo.config()?.is_some() => {
             Err(needs_person("no person has accepted the gates of this repo; nothing was run"))
         }
-        _ => Err(verify::no_gates(&found.repo, in_force)),
+        _ => Err(verify::no_gates(&found.workspace.repo, in_force)),
     }
 }
 
@@ -249,7 +248,9 @@ fn claims(found: &SessionLoop) -> SessionStop {
     let goal = found.state.goal.as_ref();
     SessionStop {
         promise: goal.and_then(|goal| goal.promise.as_ref()).map(|_| PromiseSeen::Absent),
-        tasks: goal.and_then(|goal| goal.list.as_ref()).map(|list| tasks::read(&found.repo.root, list)),
+        tasks: goal
+            .and_then(|goal| goal.list.as_ref())
+            .map(|list| tasks::read(&found.workspace.repo.root, list)),
         ..SessionStop::default()
     }
 }
@@ -265,8 +266,14 @@ fn is_verified(outcome: &Outcome) -> bool {
 fn show(session: &SessionId, outcome: &Outcome) -> Done {
     let (reason, facts): (&Reason, &Facts) = match &outcome.decision {
         Decision::LetGo { reason, .. } | Decision::Hold { reason, .. } => (reason, &outcome.facts),
+        Decision::Wait { what, .. } => {
+            return Err(Failure::new(
+                exit::NOT_VERIFIED,
+                format!("nothing was judged: {what} is waited for"),
+            ));
+        }
         // Somebody was faster.
-        Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => {
+        Decision::Gather | Decision::Ignore(_) => {
             return Err(Failure::new(exit::NEEDS_PERSON, "the loop was paused or ended meanwhile"));
         }
     };
@@ -298,7 +305,7 @@ fn fail(session: &SessionId, error: &str) -> Done {
             Failure::new(exit::USAGE, "there is no reason").hint("say in a few words what went wrong")
         );
     }
-    if !found.happen(&place.home, &Happening::Cancel(CancelCause::Failed { why }))? {
+    if !found.happen(&Happening::Cancel(CancelCause::Failed { why }))? {
         return Err(no_loop(session));
     }
     terminal::say(found.with_report(format!("{}: given up; its session may stop.", found.id)));
@@ -313,7 +320,7 @@ fn delete(session: &SessionId) -> Done {
         return Err(no_loop(session));
     }
     for mut found in all {
-        found.happen(&place.home, &Happening::Forget)?;
+        found.happen(&Happening::Forget)?;
         terminal::say(found.with_report(format!("{}: no longer the loop of session {session}.", found.id)));
     }
     Ok(ExitCode::SUCCESS)
@@ -338,7 +345,7 @@ fn shown(found: &SessionLoop, session: &SessionId) -> Value {
         "session": session,
         "type": "loop",
         "loop": found.id,
-        "repo": found.repo.root,
+        "repo": found.workspace.repo.root,
         "task": state.goal.as_ref().map(|goal: &Goal| &goal.task),
         "status": status,
         "verdict": verdict.map(Verdict::code),
@@ -366,12 +373,13 @@ fn newest(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure> {
 
 /// Every loop of that session: the one that it carries, wherever that is, then those of this repo, the newest first.
 fn loops_of(place: &Place, session: &SessionId) -> Result<Vec<SessionLoop>, Failure> {
-    let mut all: Vec<SessionLoop> = SessionLoop::of(&place.home, session)?.into_iter().collect();
-    for id in place.repo_home.loops() {
+    let mut all: Vec<SessionLoop> =
+        SessionLoop::settle_of(&place.workspace.home, session)?.into_iter().collect();
+    for id in place.workspace.repo_home.loops() {
         if all.iter().any(|known| known.id == id) {
             continue;
         }
-        let found = SessionLoop::at(&place.home, place.repo.clone(), id)?;
+        let found = SessionLoop::settle_at(&place.workspace, id)?;
         all.extend(found.filter(|found| found.state.session.as_ref() == Some(session)));
     }
     Ok(all)

@@ -1,6 +1,5 @@
 //! `ralph status`: what is, at a glance.
 
-use crate::store::ledger::Loop;
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::Subject;
@@ -40,11 +39,11 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let found = place.found()?;
     let ids = match &arguments.r#loop {
         Some(word) => vec![place.named_loop(Some(word))?],
-        None => place.repo_home.loops(),
+        None => place.workspace.repo_home.loops(),
     };
     let mut loops = Vec::with_capacity(ids.len());
     for id in ids {
-        let reading = Loop::new(&place.repo_home, &id).lines()?;
+        let reading = place.workspace.loop_of(&id).lines()?;
         // A guarded session that nobody judged so far has no loop yet.
         if reading.state.subject.is_some() || arguments.r#loop.is_some() {
             loops.push((id, reading));
@@ -64,8 +63,8 @@ fn row(name: &str, text: impl std::fmt::Display) {
 }
 
 fn show_repo(place: &Place, found: &Found) {
-    row("repo", paint(STRONG, place.repo.root.display()));
-    for unused in place.repo.unused_configs() {
+    row("repo", paint(STRONG, place.workspace.repo.root.display()));
+    for unused in place.workspace.repo.unused_configs() {
         row("note", paint(ODD, format!("{unused} is there too and is not used")));
     }
     match found {
@@ -101,9 +100,8 @@ fn show_in_force(place: &Place, in_force: &InForce) {
         },
     );
     row("from", format_args!("{} ({} layout)", in_force.layout.data().config, in_force.layout.data().name));
-    if let Some(acceptance) =
-        place.trust.accepted(&place.repo).iter().rev().find(|a| Some(&a.sha256) == in_force.sha256.as_ref())
-    {
+    let accepted = place.accepted().unwrap_or_default();
+    if let Some(acceptance) = accepted.iter().rev().find(|a| Some(&a.sha256) == in_force.sha256.as_ref()) {
         let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
         row("accepted", format_args!("{when} by {}", acceptance.by));
     }
@@ -116,8 +114,8 @@ fn show_in_force(place: &Place, in_force: &InForce) {
         ),
     }
     row("holds", config.guard.names().join(", "));
-    row("budget", budget(&place.settings.limits(in_force.layout, &config.budget)));
-    let timeout = &place.settings.gate_timeout;
+    row("budget", budget(&place.workspace.settings().limits(in_force.layout, &config.budget)));
+    let timeout = &place.workspace.settings().gate_timeout;
     row("timeout", sourced(&duration::show(timeout.value), timeout));
 }
 
@@ -199,7 +197,7 @@ fn standing(state: &State, lang: Lang) -> String {
 /// What there is to say of a loop beside how it stands: of a session's loop all that a person follows it by.
 fn lines(place: &Place, state: &State, lang: Lang) -> Vec<String> {
     if let Some(goal) = &state.goal {
-        let tasks = goal.list.as_ref().map(|list| tasks::read(&place.repo.root, list));
+        let tasks = goal.list.as_ref().map(|list| tasks::read(&place.workspace.repo.root, list));
         let rows = Telling { state, tasks: tasks.as_ref(), lang }.rows();
         return rows
             .into_iter()
@@ -219,20 +217,20 @@ fn as_json(place: &Place, found: &Found, loops: &[(LoopId, Whole)]) -> Value {
         Found::InForce(in_force) => (in_force_word(in_force), Some(in_force)),
     };
     json!({
-        "root": place.repo.root,
+        "root": place.workspace.repo.root,
         "trust": state,
         "config": in_force.map(|in_force| in_force.layout.data().config),
-        "unused_configs": place.repo.unused_configs(),
+        "unused_configs": place.workspace.repo.unused_configs(),
         "definition": in_force.and_then(|in_force| in_force.sha256.as_ref()),
-        "accepted": place.trust.accepted(&place.repo),
+        "accepted": place.accepted().unwrap_or_default(),
         "gates": in_force.map(|in_force| &in_force.config.gates),
         "guard": in_force.map(|in_force| &in_force.config.guard),
-        "limits": in_force.map(|in_force| place.settings.limits(in_force.layout, &in_force.config.budget)),
-        "gate_timeout": place.settings.gate_timeout,
+        "limits": in_force.map(|in_force| place.workspace.settings().limits(in_force.layout, &in_force.config.budget)),
+        "gate_timeout": place.workspace.settings().gate_timeout,
         "problem": in_force.and_then(|in_force| in_force.broken.as_ref()).map(|broken| &broken.problem),
         "loops": loops.iter().map(|(id, reading)| json!({
             "id": id,
-            "state": reading.state,
+            "state": state_for_scripts(&reading.state),
             "damage": reading.damage.as_ref().map(|damage| format!("line {}: {}", damage.line, damage.what)),
         })).collect::<Vec<_>>(),
     })
@@ -246,4 +244,18 @@ fn in_force_word(in_force: &InForce) -> &'static str {
         (None, Standing::Changed { .. }) => "changed",
         (None, Standing::Revoked) => "revoked",
     }
+}
+
+/// The state with what scripts ask for most, each under a name of its own.
+fn state_for_scripts(state: &State) -> Value {
+    let mut value = json!(state);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("errors".into(), json!(state.errors()));
+        if state.paused().is_some() {
+            fields.insert("status".into(), json!({"status": "paused"}));
+        }
+        fields.insert("paused".into(), json!(state.paused()));
+        fields.insert("paused_at".into(), json!(state.paused_since()));
+    }
+    value
 }

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     if arguments.revoke {
         // What is not accepted guards no later session, and nobody would hear of it.
         place.only_for_a_person("take back what was accepted")?;
-        Trust::revoke(&place.home, &place.repo, clock::now())?;
+        Trust::revoke(&place.workspace.home, &place.workspace.repo, clock::now())?;
         terminal::say(
             "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",
         );
@@ -133,7 +133,7 @@ struct Offered {
 
 impl Offered {
     fn of(place: &Place) -> Result<Self, Failure> {
-        let (layout, text) = match (place.repo.config()?, place.repo.layout_by_folder()) {
+        let (layout, text) = match (place.workspace.repo.config()?, place.workspace.repo.layout_by_folder()) {
             (Some(file), _) => (file.layout, file.text),
             (None, Some(layout)) => (layout, Vec::new()),
             (None, None) => {
@@ -141,15 +141,17 @@ impl Offered {
                     .hint("write one with a `verify:` list first"));
             }
         };
-        let config = effective_gates::parse(layout, &text, &place.settings.defaults()).map_err(|broken| {
-            terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
-            Failure::new(exit::USAGE, format!("{} cannot be read; nothing was accepted", broken.path))
-        })?;
+        let config = effective_gates::parse(layout, &text, &place.workspace.settings().defaults()).map_err(
+            |broken| {
+                terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+                Failure::new(exit::USAGE, format!("{} cannot be read; nothing was accepted", broken.path))
+            },
+        )?;
         Ok(Self { layout, sha256: Digest::of(&text), text, config })
     }
 
     fn acceptance<'a>(&self, place: &'a Place) -> Option<&'a Acceptance> {
-        let accepted = place.trust.accepted(&place.repo);
+        let accepted = place.accepted().ok()?;
         accepted.iter().find(|acceptance| acceptance.sha256 == self.sha256)
     }
 
@@ -158,7 +160,7 @@ impl Offered {
         let config = self.layout.data().config;
         if as_json {
             terminal::json(&json!({
-                "root": place.repo.root,
+                "root": place.workspace.repo.root,
                 "config": config,
                 "layout": self.layout,
                 "sha256": self.sha256,
@@ -175,7 +177,7 @@ impl Offered {
         terminal::say(format_args!(
             "{} {}",
             paint(STRONG, config),
-            paint(FAINT, format!("in {}", mark(&place.repo.root.to_string_lossy())))
+            paint(FAINT, format!("in {}", mark(&place.workspace.repo.root.to_string_lossy())))
         ));
         for gate in &self.config.gates {
             show_gate(gate);
@@ -238,7 +240,7 @@ impl Offered {
             guard: (self.config.guard != Guard::default()).then(|| self.config.guard.clone()),
         };
         place.remember_ignore_rules()?;
-        Ok(Trust::accept(&place.home, &place.repo, &self.text, acceptance)?)
+        Ok(Trust::accept(&place.workspace.home, &place.workspace.repo, &self.text, acceptance)?)
     }
 }
 

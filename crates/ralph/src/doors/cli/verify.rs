@@ -1,6 +1,5 @@
 //! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
 
-use crate::store::ledger;
 use std::borrow::Cow;
 use std::process::ExitCode;
 
@@ -24,6 +23,7 @@ use crate::show::exit;
 use crate::show::terminal::live::Live;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
 use crate::store::effective_gates::{Found, InForce};
+use crate::store::ledger;
 use crate::store::repo::Repo;
 
 #[derive(clap::Args)]
@@ -53,7 +53,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Done {
     let mut place = Place::here(arguments.gate_timeout.as_deref())?;
-    if ancestry::inside_gate_of(&place.repo_home) {
+    if ancestry::inside_gate_of(&place.workspace.repo_home) {
         return Err(Failure::new(
             exit::USAGE,
             "already running inside a gate of this repo: `ralph verify` would wait for itself",
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     let mut in_force = accepted(&mut place, arguments.json)?;
     if in_force.config.gates.is_empty() || !in_force.config.enabled {
-        return Err(no_gates(&place.repo, &in_force));
+        return Err(no_gates(&place.workspace.repo, &in_force));
     }
     let subset = !arguments.gates.is_empty();
     if subset {
@@ -110,10 +110,10 @@ pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InFor
     };
     match place.found()? {
         Found::Nothing => Err(nothing_here()),
-        Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
+        Found::Revoked if place.workspace.repo.config()?.is_none() => Err(nothing_here()),
         Found::Untrusted(_) | Found::Revoked if !asks_nobody && terminal::somebody_is_there() => {
             super::trust::show_and_ask(place)?;
-            place.trust = crate::store::trust::Trust::load(&place.home)?;
+            place.workspace = place.workspace.anew();
             match place.found()? {
                 Found::InForce(in_force) => Ok(in_force),
                 _ => Err(refused("the gates of this repo were not accepted")),
@@ -188,11 +188,10 @@ pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a
     // What an agent's shell makes stands in for nothing, green or red.
     let is_users = !place.is_agents_shell();
     let id = if is_users { ledger::plain_loop() } else { ledger::agents_plain_loop() };
-    let here = (&place.repo, &place.repo_home);
     Case {
         limits,
         uses_receipts: is_users,
-        ..Case::new(here, &place.settings, in_force, id, Subject::Plain, &preset::CHECK)
+        ..Case::new(&place.workspace, in_force, id, Subject::Plain, &preset::CHECK)
     }
 }
 
@@ -209,8 +208,11 @@ impl<'a> Verified<'a> {
         let (verdict, reason) = match decision {
             Decision::LetGo { verdict, reason, .. } => (*verdict, Cow::Borrowed(reason)),
             Decision::Hold { reason, .. } => (Verdict::Held, Cow::Borrowed(reason)),
+            Decision::Wait { what, .. } => {
+                (Verdict::Waiting, Cow::Owned(Reason::NotYet { what: what.clone() }))
+            }
             // The core judges every plain look. Should it not, that is no reason to say anything but "not verified".
-            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => {
+            Decision::Gather | Decision::Ignore(_) => {
                 let why = "the gates were not judged; run `ralph verify` again".to_owned();
                 (Verdict::Held, Cow::Owned(Reason::CannotTell { trouble: Trouble::Busy { why } }))
             }

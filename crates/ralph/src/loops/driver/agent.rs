@@ -8,7 +8,6 @@
 //!
 //! The channel is bounded: an agent that floods waits for us, and costs no memory.
 
-use ralph_core::clients::list;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_core::clients::dialect::Dialect;
+use ralph_core::clients::list;
 use ralph_core::clients::profile::CommandLine;
 use ralph_core::clients::stream::{AgentEvent, RunResult, StreamReader, StreamSummary};
 use ralph_core::ledger::event::{AgentEnd, AgentRun};

@@ -8,21 +8,21 @@
 //!
 //! Whoever is killed in between has left an index that says what it was filled for, and whoever goes on makes the commit.
 
-use crate::show::progress::follower::Follower;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ralph_core::ledger::event::Event;
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::model::drive_options::Wishes;
 use ralph_core::model::id::LoopId;
 
+use crate::show::progress::follower::Follower;
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
 use crate::sys::proc::Stop;
 use crate::work_tree::checkpoint::{Checkpoints, KeepError, Kept, LOOPS_KEPT};
-use ralph_core::ledger::loop_event::LoopEvent;
 
 pub(crate) struct Keeper {
     doing: Doing,

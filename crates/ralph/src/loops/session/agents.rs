@@ -11,8 +11,8 @@ use ralph_core::say::role_briefing;
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::store::effective_gates::Found;
-use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
+use crate::store::workspace::Workspace;
 
 /// What the names of our own agents begin with.
 const ROLE: &str = "ralph-";
@@ -38,16 +38,15 @@ impl SessionEvent<'_> {
         let trust = trust.parse()?;
         let Some(folder) = self.folder() else { return Ok(None) };
         let Some(repo) = trust.repo_of(&folder)? else { return Ok(None) };
-        let settings = Settings::load_or_trouble(self.options.gate_timeout.as_deref());
-        let for_whom = (Some(self.session), Beginning::Unknown);
-        let found = Found::look_for(self.home, &trust, &repo, for_whom, &settings.defaults())?;
+        let workspace = self.with_options(Workspace::new(self.home, repo).with_trust(trust));
+        let found = workspace.gates_for(Some(self.session), Beginning::Unknown)?;
         let Found::InForce(in_force) = found else { return Ok(None) };
         let guard = &in_force.config.guard;
         let is_judged = is_role || guard.holds_agent(name) || guard.holds_teammates();
         if !is_judged || !in_force.has_gates() {
             return Ok(None);
         }
-        let carried = SessionLoop::of(self.home, self.session)?;
+        let carried = SessionLoop::settle_of(self.home, self.session)?;
         let task = carried.and_then(|found| found.state.goal).map(|goal| goal.task);
         Ok(Some(role_briefing::text(&in_force.config.gates, task.as_deref())))
     }
@@ -77,9 +76,11 @@ impl SessionEvent<'_> {
     /// Remembers what happened to the loop of this session, if it has one. A loop that pauses by it says so at the next
     /// event that can show it.
     fn note(&self, happening: &Happening) -> Result<HookReply, NotChecked> {
-        let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? else {
+            return Ok(HookReply::Silent);
+        };
         let was_running = found.state.is_running();
-        found.happen(self.home, happening)?;
+        found.happen(happening)?;
         if was_running && !found.state.is_running() {
             let notice = self.paused_banner(&found);
             crate::store::notices::leave(

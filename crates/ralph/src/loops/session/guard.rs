@@ -2,8 +2,7 @@
 //! stops. A session that only talked is not, nor are the person's own edits.
 
 use ralph_core::claims::completion_marker;
-use ralph_core::clients::hook::BackgroundWork;
-use ralph_core::clients::hook::HookReply;
+use ralph_core::clients::hook::{BackgroundWork, HookReply};
 use ralph_core::config::Guard;
 use ralph_core::ledger::decide::{Decision, Ignored};
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
@@ -13,22 +12,21 @@ use ralph_core::ledger::transition::{Happening, happen};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use ralph_core::model::preset;
 use ralph_core::model::verdict::Reason;
-use ralph_core::say::feedback;
 use ralph_core::say::lang::fill;
-use ralph_core::say::telling;
+use ralph_core::say::{feedback, telling};
 
 use crate::clients::client::ToolKind;
 use crate::loops::judge::{self, Case, Outcome};
 use crate::loops::session::event::{NotChecked, SessionEvent};
-use crate::loops::session::stop::{judged_before, tell};
+use crate::loops::session::stop::{judged_before, tell, waits};
 use crate::show::language;
 use crate::store::effective_gates::{self, Found, InForce};
-use crate::store::home::RepoHome;
 use crate::store::ledger::{self, Loop};
 use crate::store::repo::{ConfigFile, Repo};
 use crate::store::sessions::{self, Watched};
 use crate::store::settings::Settings;
 use crate::store::trust::{Beginning, Trust};
+use crate::store::workspace::Workspace;
 use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
@@ -38,9 +36,7 @@ const MOST_LOOKED_AT: usize = 20;
 
 /// A repo whose sessions are guarded.
 pub(crate) struct Guarded {
-    pub(crate) repo: Repo,
-    pub(crate) repo_home: RepoHome,
-    trust: Trust,
+    pub(crate) workspace: Workspace,
 }
 
 /// What guards a session.
@@ -55,17 +51,16 @@ enum Guards {
 impl Guarded {
     /// What the ledger of this session's guard says.
     fn state(&self, door: &SessionEvent<'_>) -> Result<State, NotChecked> {
-        Ok(Loop::new(&self.repo_home, &guard_id(door.session)).state()?)
+        Ok(self.workspace.state_of(&guard_id(door.session))?)
     }
 
-    fn by(&self, door: &SessionEvent<'_>, settings: &Settings, state: &State) -> Result<Guards, NotChecked> {
+    fn by(&self, door: &SessionEvent<'_>, state: &State) -> Result<Guards, NotChecked> {
         let beginning = match &state.watch {
             _ if state.is_running() => Beginning::of_loop(Some(state)),
             Some(watch) => Beginning::Session(&watch.accepted),
             None => Beginning::Unknown,
         };
-        let whose = (Some(door.session), beginning);
-        Ok(match Found::look_for(door.home, &self.trust, &self.repo, whose, &settings.defaults())? {
+        Ok(match self.workspace.gates_for(Some(door.session), beginning)? {
             Found::InForce(it) if it.config.enabled && it.config.guard.holds_session() => {
                 Guards::Definition(it)
             }
@@ -84,9 +79,10 @@ impl Guarded {
             return Ok(Vec::new());
         }
         let by_agent = ledger::agents_plain_loop();
-        let others = self.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
+        let others =
+            self.workspace.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
         for id in others {
-            let red = Loop::new(&self.repo_home, &id).state()?.red;
+            let red = self.workspace.state_of(&id)?.red;
             if let Some(red) = red.filter(|red| red.tree == *tree) {
                 return Ok(red.failures);
             }
@@ -96,7 +92,7 @@ impl Guarded {
 
     /// Whether there is a guard for this session now.
     fn holds(&self, door: &SessionEvent<'_>) -> Result<bool, NotChecked> {
-        let guards = self.by(door, &Settings::load_or_trouble(None), &self.state(door)?)?;
+        let guards = self.by(door, &self.state(door)?)?;
         Ok(matches!(guards, Guards::Definition(_)))
     }
 }
@@ -119,8 +115,8 @@ impl SessionEvent<'_> {
             (None, None) => None,
         };
         let Some(repo) = repo else { return Ok(None) };
-        let repo_home = self.home.repo(&repo.id());
-        Ok(Some(Guarded { repo, repo_home, trust }))
+        let workspace = self.with_options(Workspace::new(self.home, repo).with_trust(trust));
+        Ok(Some(Guarded { workspace }))
     }
 
     pub(crate) fn is_guarded(&self) -> Result<bool, NotChecked> {
@@ -138,22 +134,23 @@ impl SessionEvent<'_> {
         if !guarded.holds(self)? {
             return Ok(sessions::unwatch(self.home, self.session)?);
         }
-        guarded.repo_home.create()?;
+        let workspace = &guarded.workspace;
+        workspace.repo_home.create()?;
         let memory = TreeMemory::default();
-        let tree = judge::tree_reader(&guarded.repo, &guarded.repo_home).remembering(&memory).read()?;
-        let counting =
-            guarded.trust.that_counts(&guarded.repo, Some(self.session), Beginning::Unknown).counting;
+        let tree = judge::tree_reader(workspace).remembering(&memory).read()?;
+        let trust = workspace.trust()?;
+        let counting = trust.that_counts(&workspace.repo, Some(self.session), Beginning::Unknown).counting;
         let seen = Event::PromptSeen {
             prompt: self.call.prompt.clone(),
             tree: TreeHash::new(tree.hash()),
             accepted: counting.into_iter().map(|acceptance| acceptance.sha256).collect(),
-            rewritten: rewritten_files::before(&guarded.repo_home, clock::now()),
+            rewritten: rewritten_files::before(&workspace.repo_home, clock::now()),
             red: guarded.known_failures(self, &TreeHash::new(tree.hash()))?,
         };
-        Loop::new(&guarded.repo_home, &guard_id(self.session)).append(&[seen])?;
+        workspace.loop_of(&guard_id(self.session)).append(&[seen])?;
         let watched = Watched {
             session: self.session.clone(),
-            root: guarded.repo.root,
+            root: workspace.repo.root.clone(),
             prompt: self.call.prompt.clone(),
             notified: Vec::new(),
             tree: tree.hash().to_owned(),
@@ -230,7 +227,7 @@ impl SessionEvent<'_> {
         let watch = state.watch.as_ref()?;
         Some(Watched {
             session: self.session.clone(),
-            root: guarded.repo.root.clone(),
+            root: guarded.workspace.repo.root.clone(),
             prompt: self.call.prompt.clone().or_else(|| watch.prompt.clone()),
             notified: Vec::new(),
             tree: watch.tree.to_string(),
@@ -285,7 +282,7 @@ impl SessionEvent<'_> {
         if !guarded.holds(self)? {
             return Ok(false);
         }
-        let guard = Loop::new(&guarded.repo_home, &guard_id(self.session));
+        let guard = guarded.workspace.loop_of(&guard_id(self.session));
         Ok(guard.append_what_follows(|state| happen(state, happening))?.1)
     }
 }
@@ -319,7 +316,6 @@ struct GuardedStop<'a> {
 
 impl GuardedStop<'_> {
     fn answer(mut self) -> Result<HookReply, NotChecked> {
-        let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
         let left = self.what_it_left();
         match left {
             Left::Untouched => return self.was_not_checked(),
@@ -327,15 +323,14 @@ impl GuardedStop<'_> {
             // Who was blocked and put everything back is judged, so that the block ends.
             Left::AsFound | Left::Changed => {}
         }
-        let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
         // Who plans cannot fix anything, so nobody is blocked; but an agent can go into plan mode by itself.
         if self.door.call.is_planning {
             return Ok(tell(format!(
                 "ralph: what was changed in {} was not judged: the session is in plan mode. UNVERIFIED.",
-                repo.root.display()
+                self.guarded.workspace.repo.root.display()
             )));
         }
-        let in_force = match self.guarded.by(self.door, &settings, &self.state)? {
+        let in_force = match self.guarded.by(self.door, &self.state)? {
             Guards::Definition(in_force) => *in_force,
             Guards::Nothing => return Ok(HookReply::Silent),
             Guards::Revoked => match what_it_was_held_by(&self.state) {
@@ -343,8 +338,8 @@ impl GuardedStop<'_> {
                 None => return self.was_taken_back(),
             },
         };
-        let (place, id) = ((repo, repo_home), guard_id(self.door.session));
-        let case = Case::new(place, &settings, &in_force, id, Subject::Session, &preset::CHECK);
+        let (workspace, id) = (self.guarded.workspace.clone(), guard_id(self.door.session));
+        let case = Case::new(&workspace, &in_force, id, Subject::Session, &preset::CHECK);
         let case = Case {
             session: Some(self.door.session.clone()),
             session_began: self.state.watch.as_ref().map(|watch| watch.since),
@@ -364,7 +359,6 @@ impl GuardedStop<'_> {
 
     /// What the session left behind, as far as it concerns us.
     fn what_it_left(&self) -> Left {
-        let (repo, repo_home) = (&self.guarded.repo, &self.guarded.repo_home);
         let by_ledger = self.state.watch.as_ref();
         if !self.watched.wrote && !by_ledger.is_some_and(|watch| watch.wrote) {
             return Left::Untouched;
@@ -372,7 +366,7 @@ impl GuardedStop<'_> {
         let before = by_ledger.map_or(self.watched.tree.as_str(), |watch| watch.tree.as_str());
         let memory = TreeMemory::default();
         // A tree that cannot be read has not stood still: the judgement says what is wrong with it.
-        match judge::tree_reader(repo, repo_home).remembering(&memory).read() {
+        match judge::tree_reader(&self.guarded.workspace).remembering(&memory).read() {
             Ok(tree) if tree.hash() == before => Left::AsFound,
             Ok(_) | Err(_) => Left::Changed,
         }
@@ -387,7 +381,7 @@ impl GuardedStop<'_> {
         let Some(last) = self.state.last.as_ref().filter(|_| self.state.is_running()) else {
             return Ok(HookReply::Silent);
         };
-        let guard = Loop::new(&self.guarded.repo_home, &guard_id(self.door.session));
+        let guard = self.guarded.workspace.loop_of(&guard_id(self.door.session));
         guard.append(&[Event::Paused { why: PauseCause::Unproven }])?;
         let sentence = telling::sentence(&last.reason, language::of_person());
         Ok(tell(format!(
@@ -410,7 +404,7 @@ impl GuardedStop<'_> {
         sessions::unwatch(self.door.home, self.door.session)?;
         self.door.tell_once(format!(
             "ralph: the session was not held: trust in the gates of {} was taken back meanwhile. UNVERIFIED.",
-            self.guarded.repo.root.display()
+            self.guarded.workspace.repo.root.display()
         ))
     }
 
@@ -445,7 +439,10 @@ impl GuardedStop<'_> {
                 }
             }
             Decision::Ignore(Ignored::Paused) => self.rests(),
-            Decision::Wait { .. } | Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+            // The agent waits for its own background work; what a check waits for is said.
+            Decision::Wait { until: None, .. } => Ok(HookReply::Silent),
+            Decision::Wait { what, .. } => Ok(tell(waits(what))),
+            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 

@@ -12,27 +12,28 @@ use crate::loops::session::user::on_lines_of_its_own;
 use crate::show::language;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
-use crate::store::trust::{Beginning, Trust};
+use crate::store::trust::Beginning;
+use crate::store::workspace::Workspace;
 use crate::sys::clock;
 use crate::work_tree::git::head::Head;
 
 impl SessionEvent<'_> {
     pub(crate) fn session_starts(&self, source: &str) -> Result<HookReply, NotChecked> {
-        if let Some(mut found) = SessionLoop::of(self.home, self.session)? {
-            found.happen(self.home, &Happening::CarriedOn(self.carrier()))?;
+        if let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? {
+            found.happen(&Happening::CarriedOn(self.carrier()))?;
             return self.is_back(&found);
         }
         // A folder without a home of ours has no loops: most sessions end here.
-        let Some(repo) = self.known_repo()? else { return Ok(HookReply::Silent) };
-        self.remember_beginning(&repo)?;
-        if let Some(commit) = Head::of(&repo.root).commit {
+        let Some(workspace) = self.known_workspace()? else { return Ok(HookReply::Silent) };
+        self.remember_beginning(&workspace)?;
+        if let Some(commit) = Head::of(&workspace.repo.root).commit {
             sessions::remember_commit(self.home, self.session, &commit)?;
         }
-        let orphans = SessionLoop::orphaned_in(self.home, &repo)?;
+        let orphans = SessionLoop::settle_orphaned_in(&workspace)?;
         if source == "clear"
             && let Some(mut moved) = orphans.iter().find(|found| self.was_cleared_here(found)).cloned()
         {
-            moved.happen(self.home, &Happening::CarriedOn(self.carrier()))?;
+            moved.happen(&Happening::CarriedOn(self.carrier()))?;
             return Ok(HookReply::Tell { person: Some(self.paused_banner(&moved)), agent: None });
         }
         let tell = |found: &SessionLoop| language::telling(&found.state, tasks_of(found).as_ref()).is_here();
@@ -60,19 +61,21 @@ impl SessionEvent<'_> {
         sessions::forget_commit(self.home, self.session)?;
         sessions::forget_beginning(self.home, self.session)?;
         sessions::forget_end(self.home, self.session)?;
-        let Some(mut found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? else {
+            return Ok(HookReply::Silent);
+        };
         let why = match reason {
             "clear" => PauseCause::Cleared { client: self.client_process() },
             other => PauseCause::SessionEnded { reason: other.to_owned() },
         };
-        found.happen(self.home, &Happening::Pause(why))?;
+        found.happen(&Happening::Pause(why))?;
         Ok(HookReply::Silent)
     }
 
     /// What is accepted later verifies nothing in this session.
-    fn remember_beginning(&self, repo: &Repo) -> Result<(), NotChecked> {
-        let trust = Trust::load(self.home)?;
-        let counting = trust.that_counts(repo, Some(self.session), Beginning::Unknown).counting;
+    fn remember_beginning(&self, workspace: &Workspace) -> Result<(), NotChecked> {
+        let repo = &workspace.repo;
+        let counting = workspace.trust()?.that_counts(repo, Some(self.session), Beginning::Unknown).counting;
         if counting.is_empty() && repo.config().is_ok_and(|config| config.is_none()) {
             return Ok(());
         }
@@ -82,13 +85,17 @@ impl SessionEvent<'_> {
     }
 
     /// The repo of this session, where anything is remembered of it.
-    pub(crate) fn known_repo(&self) -> Result<Option<Repo>, NotChecked> {
+    pub(crate) fn known_workspace(&self) -> Result<Option<Workspace>, NotChecked> {
         let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
-        let trust = Trust::load(self.home)?;
-        Ok(match trust.repo_of(&folder)? {
-            Some(repo) => Some(repo),
-            None => Repo::new(&folder).ok(),
+        Ok(match Workspace::find(self.home, &folder)? {
+            Some(workspace) => Some(self.with_options(workspace)),
+            None => Repo::new(&folder).ok().map(|repo| self.with_options(Workspace::new(self.home, repo))),
         })
+    }
+
+    /// With what the hook was called with.
+    pub(crate) fn with_options(&self, workspace: Workspace) -> Workspace {
+        workspace.with_gate_timeout(self.options.gate_timeout.clone())
     }
 
     /// Whether the session that this client has just cleared carried it.

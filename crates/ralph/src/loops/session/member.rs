@@ -1,7 +1,6 @@
 //! Somebody whom the session's agent called wants to stop, or a task is called completed: is it one that is held, and may
 //! it go?
 
-use crate::store::ledger::Loop;
 use std::io;
 use std::time::Instant;
 
@@ -22,11 +21,12 @@ use ralph_core::say::feedback;
 use crate::clients::client::Client;
 use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, Unwatched};
 use crate::loops::session::event::{HookOptions, NotChecked, Often, WriteAhead, tell_later};
+use crate::loops::session::stop::waits;
 use crate::store::effective_gates::{self, Found, InForce};
-use crate::store::home::{Home, RepoHome};
-use crate::store::repo::{Repo, Task};
-use crate::store::settings::Settings;
+use crate::store::home::Home;
+use crate::store::repo::Task;
 use crate::store::trust::{Acceptances, Beginning, Trust};
+use crate::store::workspace::Workspace;
 use crate::store::{notices, sessions};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
@@ -49,11 +49,13 @@ pub(crate) fn stops(
         return Err(NotChecked(format!("the hook input names no folder{}", variable.unwrap_or_default())));
     };
     let Some(repo) = trust.repo_of(&start)? else { return Ok(HookReply::Silent) };
-    let stop = MemberStop { client, call, who, home: &home, repo: &repo, trust: &trust };
-    if stop.is_surely_nobodys() {
+    let workspace = Workspace::new(&home, repo).with_trust(trust);
+    let workspace = workspace.with_gate_timeout(options.gate_timeout.clone());
+    let stop = MemberStop { client, call, who, workspace: &workspace };
+    if stop.is_surely_nobodys()? {
         return Ok(HookReply::Silent);
     }
-    stop.answer(options, deadline)
+    stop.answer(deadline)
 }
 
 /// Whose work is to be judged.
@@ -130,64 +132,63 @@ struct MemberStop<'a> {
     client: &'static Client,
     call: &'a HookCall,
     who: Who<'a>,
-    home: &'a Home,
-    repo: &'a Repo,
-    trust: &'a Trust,
+    workspace: &'a Workspace,
 }
 
 impl MemberStop<'_> {
     /// Tells without parsing a config that nobody is held here: no definition that was ever accepted names it, and the
     /// file as it is speaks of nobody.
-    fn is_surely_nobodys(&self) -> bool {
+    fn is_surely_nobodys(&self) -> io::Result<bool> {
         let holds = |guard: &Guard| self.who.is_held_by(guard);
-        if holds(&Guard::default()) || self.trust.ever_held(self.repo, holds) {
-            return false;
+        let repo = &self.workspace.repo;
+        if holds(&Guard::default()) || self.workspace.trust()?.ever_held(repo, holds) {
+            return Ok(false);
         }
-        match self.repo.config() {
+        Ok(match repo.config() {
             Ok(Some(file)) => !file.text.windows(5).any(|window| window == b"guard"),
             Ok(None) => true,
             // What cannot be read might.
             Err(_) => false,
-        }
+        })
     }
 
-    fn answer(&self, options: &HookOptions, deadline: Instant) -> Result<HookReply, NotChecked> {
-        let settings = Settings::load_or_trouble(options.gate_timeout.as_deref());
+    fn answer(&self, deadline: Instant) -> Result<HookReply, NotChecked> {
         let held = self.held_already()?;
         let accepted = self.accepted(held.as_ref())?;
-        let revoked = self.trust.revoked_at(self.repo);
-        let found = Found::look(self.home, self.repo, &accepted, revoked.is_some(), &settings.defaults())?;
+        let revoked = self.workspace.trust()?.revoked_at(&self.workspace.repo);
+        let found = self.workspace.gates_by(&accepted)?;
         if let (Some(held), Found::Nothing | Found::Untrusted(_) | Found::Revoked) = (&held, &found) {
-            return self.hold_without_gates(&settings, held, deadline);
+            return self.hold_without_gates(held, deadline);
         }
         match found {
             Found::Nothing => Ok(HookReply::Silent),
             Found::Untrusted(file) => {
-                let guard = effective_gates::parse(file.layout, &file.text, &settings.defaults())
-                    .map_or_else(|_| Guard::default(), |config| config.guard);
+                let guard =
+                    effective_gates::parse(file.layout, &file.text, &self.workspace.settings().defaults())
+                        .map_or_else(|_| Guard::default(), |config| config.guard);
                 Ok(if self.who.is_held_by(&guard) { self.untrusted(file.path) } else { HookReply::Silent })
             }
             Found::Revoked => Ok(self.trust_was_taken_back(revoked.unwrap_or_else(clock::now))),
-            Found::InForce(in_force) => self.judge(&settings, &in_force, held.as_ref(), deadline),
+            Found::InForce(in_force) => self.judge(&in_force, held.as_ref(), deadline),
         }
     }
 
     /// What counts: by what the agent was first blocked, else by what its session found when it began.
     fn accepted(&self, held: Option<&State>) -> io::Result<Acceptances> {
         let session = self.call.session.as_ref();
-        let began = session.map_or(Ok(None), |session| sessions::beginning(self.home, session))?;
+        let began = session.map_or(Ok(None), |session| sessions::beginning(&self.workspace.home, session))?;
         let beginning = match (held, &began) {
             (Some(_), _) => Beginning::of_loop(held),
             (None, Some(began)) => Beginning::Session(&began.accepted),
             (None, None) => Beginning::Unknown,
         };
-        Ok(self.trust.that_counts(self.repo, session, beginning))
+        Ok(self.workspace.trust()?.that_counts(&self.workspace.repo, session, beginning))
     }
 
     /// The state of this agent's loop while it is being held.
     fn held_already(&self) -> io::Result<Option<State>> {
         let Some(session) = &self.call.session else { return Ok(None) };
-        let state = Loop::new(&self.repo_home(), &self.loop_id(session)).state()?;
+        let state = self.workspace.state_of(&self.loop_id(session))?;
         Ok(Some(state).filter(|state| state.status == Status::Running))
     }
 
@@ -197,7 +198,7 @@ impl MemberStop<'_> {
             "ralph: `{}` was not held: no person has accepted the gates of {config} yet, so nothing was run. \
              Look at them and accept them with `ralph trust` in {}.",
             self.who.name(),
-            self.repo.root.display()
+            self.workspace.repo.root.display()
         );
         tell_later(self.call, &line, Often::OnceASession);
         HookReply::Tell { person: Some(line), agent: None }
@@ -208,7 +209,7 @@ impl MemberStop<'_> {
             "ralph: `{}` was not held: trust in the gates of {} was taken back ({}); its work is UNVERIFIED. \
              `ralph trust` accepts them again.",
             self.who.name(),
-            self.repo.root.display(),
+            self.workspace.repo.root.display(),
             at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M")
         );
         tell_later(self.call, &line, Often::EveryTime);
@@ -216,19 +217,13 @@ impl MemberStop<'_> {
     }
 
     /// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
-    fn hold_without_gates(
-        &self,
-        settings: &Settings,
-        held: &State,
-        deadline: Instant,
-    ) -> Result<HookReply, NotChecked> {
+    fn hold_without_gates(&self, held: &State, deadline: Instant) -> Result<HookReply, NotChecked> {
         let (Some(session), Some(layout), Some(sha256)) = (&self.call.session, held.layout, &held.definition)
         else {
             return Ok(HookReply::Silent);
         };
         let unknown = InForce::revoked(layout, Some(sha256.clone()));
-        let home = self.repo_home();
-        let mut case = self.case(settings, &unknown, session, &home, held.task.clone())?;
+        let mut case = self.case(&unknown, session, held.task.clone())?;
         case.limits = held.limits.clone().unwrap_or(case.limits);
         case.markers = vec![marker::ALL_CHECKS.into()];
         self.reply(case.judge(&self.asked(deadline), &mut Unwatched))
@@ -236,7 +231,6 @@ impl MemberStop<'_> {
 
     fn judge(
         &self,
-        settings: &Settings,
         in_force: &InForce,
         held: Option<&State>,
         deadline: Instant,
@@ -244,7 +238,7 @@ impl MemberStop<'_> {
         if !in_force.config.enabled || !self.who.is_held_by(&in_force.config.guard) {
             return Ok(HookReply::Silent);
         }
-        let task = match (self.repo.task(in_force.layout)?, held) {
+        let task = match (self.workspace.repo.task(in_force.layout)?, held) {
             (Task::Named(task), _) => Some(task),
             (Task::NoTasks, _) => None,
             // Taking the task away frees nobody who is being held for it.
@@ -254,25 +248,25 @@ impl MemberStop<'_> {
         let Some(session) = &self.call.session else {
             return Err(NotChecked(format!("the hook input of `{}` names no session", self.who.name())));
         };
-        let home = self.repo_home();
         if self.was_let_go_just_now(session)? {
             return Ok(HookReply::Silent);
         }
-        let mut case = self.case(settings, in_force, session, &home, task)?;
+        let mut case = self.case(in_force, session, task)?;
         // A blocked agent keeps the limits it began with.
         case.limits = held.and_then(|held| held.limits.clone()).unwrap_or(case.limits);
-        let ledger = case.home.loop_dir(&case.loop_id);
-        let mut write_ahead =
-            WriteAhead { home: self.home, session, agent: self.who.name(), ledger, written: false };
+        let ledger = case.workspace.repo_home.loop_dir(&case.loop_id);
+        let mut write_ahead = WriteAhead {
+            home: &self.workspace.home,
+            session,
+            agent: self.who.name(),
+            ledger,
+            written: false,
+        };
         let judged = case.judge(&self.asked(deadline), &mut write_ahead);
         if write_ahead.written {
-            notices::gates_end(self.home, session)?;
+            notices::gates_end(&self.workspace.home, session)?;
         }
         self.reply(judged)
-    }
-
-    fn repo_home(&self) -> RepoHome {
-        self.home.repo(&self.repo.id())
     }
 
     fn asked(&self, deadline: Instant) -> Asked<'_> {
@@ -281,25 +275,23 @@ impl MemberStop<'_> {
 
     fn case<'b>(
         &'b self,
-        settings: &'b Settings,
         in_force: &'b InForce,
         session: &SessionId,
-        home: &'b RepoHome,
         task: Option<String>,
     ) -> io::Result<Case<'b>> {
         let markers = match task.as_deref() {
-            Some(task) => marker::expected(&self.repo.check_list(task)?),
+            Some(task) => marker::expected(&self.workspace.repo.check_list(task)?),
             None => Vec::new(),
         };
-        let (place, subject) = ((self.repo, home), self.who.subject(self.call));
+        let subject = self.who.subject(self.call);
         let (id, preset) = (self.loop_id(session), self.who.preset(self.client, session));
         Ok(Case {
             session: Some(session.clone()),
-            session_began: sessions::beginning(self.home, session)?.map(|began| began.at),
+            session_began: sessions::beginning(&self.workspace.home, session)?.map(|began| began.at),
             task,
             markers,
-            since: sessions::commit_at_start(self.home, session),
-            ..Case::new(place, settings, in_force, id, subject, preset)
+            since: sessions::commit_at_start(&self.workspace.home, session),
+            ..Case::new(self.workspace, in_force, id, subject, preset)
         })
     }
 
@@ -308,12 +300,11 @@ impl MemberStop<'_> {
         if !matches!(self.who, Who::Teammate { .. }) {
             return Ok(false);
         }
-        let home = self.repo_home();
-        let state = Loop::new(&home, &self.loop_id(session)).state()?;
+        let state = self.workspace.state_of(&self.loop_id(session))?;
         let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
         let Some(tree) = state.last.and_then(|last| last.tree).filter(|_| gave_up) else { return Ok(false) };
         let memory = TreeMemory::default();
-        let now = judge::tree_reader(self.repo, &home).remembering(&memory).read();
+        let now = judge::tree_reader(self.workspace).remembering(&memory).read();
         Ok(now.is_ok_and(|now| tree == TreeHash::new(now.hash())))
     }
 
@@ -340,7 +331,7 @@ impl MemberStop<'_> {
             Err(EngineError::Interrupted(signal)) => {
                 if let Some(session) = &self.call.session {
                     notices::leave(
-                        self.home,
+                        &self.workspace.home,
                         session,
                         &feedback::cut_off(self.who.name(), &format!("signal {signal}")),
                     )?;
@@ -360,14 +351,19 @@ impl MemberStop<'_> {
                 if let (Some(notice), Some(session)) =
                     (feedback::notice(&outcome.facts, &outcome.decision), &self.call.session)
                 {
-                    notices::leave(self.home, session, &notice)?;
+                    notices::leave(&self.workspace.home, session, &notice)?;
                 }
                 Ok(HookReply::Tell {
                     person: feedback::headline(&outcome.facts, &outcome.decision),
                     agent: None,
                 })
             }
-            Decision::Gather | Decision::Wait { .. } | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Wait { what, .. } => {
+                let line = waits(what);
+                tell_later(self.call, &line, Often::EveryTime);
+                Ok(HookReply::Tell { person: Some(line), agent: None })
+            }
+            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 }

@@ -20,10 +20,9 @@ use crate::loops::ancestry;
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
 use crate::store::effective_gates::{Found, InForce};
-use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
-use crate::store::settings::Settings;
+use crate::store::workspace::Workspace;
 use crate::sys::{clock, files};
 
 /// What a start came to.
@@ -62,9 +61,7 @@ impl From<io::Error> for Refused {
 
 /// Where and for whom a loop is wanted.
 pub(crate) struct Start<'a> {
-    pub(crate) home: &'a Home,
-    pub(crate) repo: &'a Repo,
-    pub(crate) settings: &'a Settings,
+    pub(crate) workspace: &'a Workspace,
     /// The acceptances of the repo's gates that count for this session.
     pub(crate) in_force: Option<&'a InForce>,
     /// None in a plain terminal: the loop then holds nobody until a session claims it.
@@ -75,10 +72,10 @@ pub(crate) struct Start<'a> {
 
 impl Start<'_> {
     pub(crate) fn start(&self, request: &StartRequest) -> Result<Begun, Refused> {
-        if ancestry::inside_gate(self.home) {
+        if ancestry::inside_gate(&self.workspace.home) {
             return Err(Refused::new("a gate cannot start a loop", "start it in the session itself"));
         }
-        if driven::are_we_driven(self.home) {
+        if driven::are_we_driven(&self.workspace.home) {
             let hint = "do the work here, and end; what is still wrong comes back";
             return Err(Refused::new("this is inside of a loop already: a loop starts no other", hint));
         }
@@ -96,7 +93,8 @@ impl Start<'_> {
     /// Whether starting this would carry on a loop that only a person may.
     pub(crate) fn wakes_what_waits_for_a_person(&self, request: &StartRequest) -> Result<bool, Refused> {
         let goal = self.goal(request)?;
-        let own = self.session.map_or(Ok(None), |session| SessionLoop::of(self.home, session))?;
+        let own =
+            self.session.map_or(Ok(None), |session| SessionLoop::settle_of(&self.workspace.home, session))?;
         let same_work = match own {
             Some(own) => Some(own).filter(|own| is_about(own, &goal)),
             None => self.orphan_over(&goal)?,
@@ -134,11 +132,11 @@ impl Start<'_> {
             goal: Some(goal.clone()),
             prompt: None,
             drive: None,
-            rewritten: rewritten_files::before(&self.home.repo(&self.repo.id()), clock::now()),
+            rewritten: rewritten_files::before(&self.workspace.repo_home, clock::now()),
         };
         let bound = self.carrier().map(|Carrier { session, client }| Event::Bound { session, client });
         let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).collect();
-        SessionLoop::begin(self.home, self.repo, new_id(words_of(&goal), self.session), &events)
+        SessionLoop::begin(self.workspace, new_id(words_of(&goal), self.session), &events)
     }
 
     /// Carries on the loop that is meant when nothing is said: this session's own, or the only one without a session.
@@ -146,12 +144,12 @@ impl Start<'_> {
     /// Beside it is told whether that made a difference.
     pub(crate) fn carry_on(&self) -> Result<Option<(SessionLoop, bool)>, Refused> {
         let own = match self.session {
-            Some(session) => SessionLoop::of(self.home, session)?,
+            Some(session) => SessionLoop::settle_of(&self.workspace.home, session)?,
             None => None,
         };
         let meant = match own {
             Some(own) => Some(own),
-            None => only_one(SessionLoop::orphaned_in(self.home, self.repo)?),
+            None => only_one(SessionLoop::settle_orphaned_in(self.workspace)?),
         };
         let Some(mut meant) = meant else { return Ok(None) };
         let resumed = self.resume(&mut meant)?;
@@ -163,21 +161,21 @@ impl Start<'_> {
     }
 
     fn resume(&self, found: &mut SessionLoop) -> io::Result<bool> {
-        found.happen(self.home, &Happening::Resume { by: self.carrier() })
+        found.happen(&Happening::Resume { by: self.carrier() })
     }
 
     fn goal(&self, request: &StartRequest) -> Result<Goal, Refused> {
         let list = match &request.list {
             None => None,
             Some(ListWanted::OpenSpec { change }) => {
-                let change = openspec::resolve(&self.repo.root, change.as_deref())
+                let change = openspec::resolve(&self.workspace.repo.root, change.as_deref())
                     .map_err(|error| Refused::new(error.to_string(), "name one: `--openspec ID`"))?;
                 let file = openspec::tasks_file(&change);
-                must_be_there(self.repo, &file)?;
+                must_be_there(&self.workspace.repo, &file)?;
                 Some(ListSource { file, change: Some(change) })
             }
             Some(ListWanted::File(file)) => {
-                must_be_there(self.repo, file)?;
+                must_be_there(&self.workspace.repo, file)?;
                 Some(ListSource { file: file.clone(), change: None })
             }
         };
@@ -217,16 +215,16 @@ impl Start<'_> {
         if self.session.is_none() {
             return Ok(None);
         }
-        let orphans = SessionLoop::orphaned_in(self.home, self.repo)?;
+        let orphans = SessionLoop::settle_orphaned_in(self.workspace)?;
         Ok(orphans.into_iter().find(|found| is_about(found, goal)))
     }
 
     /// One loop for a session. Where it rests over the same work it goes on.
     fn make_room(&self, goal: &Goal, replace: bool) -> Result<Option<SessionLoop>, Refused> {
         let Some(session) = self.session else { return Ok(None) };
-        let Some(mut there) = SessionLoop::of(self.home, session)? else { return Ok(None) };
+        let Some(mut there) = SessionLoop::settle_of(&self.workspace.home, session)? else { return Ok(None) };
         if replace {
-            there.happen(self.home, &Happening::Cancel(CancelCause::Replaced))?;
+            there.happen(&Happening::Cancel(CancelCause::Replaced))?;
             return Ok(None);
         }
         if there.state.paused().is_some() && is_about(&there, goal) {
@@ -252,7 +250,7 @@ impl Start<'_> {
             (Some(Attempts::Unlimited), Some(_)) => flags.agent_calls = Some(None),
         }
         let mut limits = Limits::new(preset, Clocks { stale_after: None, clock: None })
-            .with(&errors(&self.settings.user.budget), Origin::UserFile);
+            .with(&errors(&self.workspace.settings().user.budget), Origin::UserFile);
         if let Some(in_force) = self.in_force {
             limits = limits.with(&errors(&in_force.config.budget), Origin::RepoFile);
         }

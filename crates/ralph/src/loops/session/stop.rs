@@ -5,8 +5,7 @@ use std::path::Path;
 
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::claims::promise::{self, Promise};
-use ralph_core::clients::hook::BackgroundWork;
-use ralph_core::clients::hook::HookReply;
+use ralph_core::clients::hook::{BackgroundWork, HookReply};
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::{CancelCause, Subject};
 use ralph_core::ledger::facts::SessionStop;
@@ -30,12 +29,10 @@ use crate::loops::session::user::on_lines_of_its_own;
 use crate::show::language;
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::exports::loop_file::{self, OnDisk};
-use crate::store::home::Home;
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, EndedAtStop};
-use crate::store::settings::Settings;
-use crate::store::trust::{Beginning, Trust};
+use crate::store::trust::Beginning;
 use crate::sys::{env, files};
 
 impl SessionEvent<'_> {
@@ -89,13 +86,13 @@ impl SessionEvent<'_> {
 
     /// The loop that this session carries; one that the official plugin started is taken up.
     fn loop_of_session(&self) -> Result<Option<SessionLoop>, NotChecked> {
-        let bound = SessionLoop::of_stopping_settled(self.home, self.session)?;
+        let bound = SessionLoop::settle_stopping(self.home, self.session)?;
         if bound.as_ref().is_some_and(SessionLoop::is_open) {
             return Ok(bound);
         }
         // The file that leads to it may be gone, or lead elsewhere.
-        if let Some(repo) = self.known_repo()?
-            && let Some(found) = SessionLoop::find_open(self.home, &repo, self.session)?
+        if let Some(workspace) = self.known_workspace()?
+            && let Some(found) = SessionLoop::find_open(&workspace, self.session)?
         {
             return Ok(Some(found));
         }
@@ -134,7 +131,7 @@ impl SessionEvent<'_> {
     /// Takes up a loop that the official plugin started in this very session.
     fn adopt(&self) -> Result<Option<SessionLoop>, NotChecked> {
         self.with_start(|start| {
-            let file = OnDisk::new(&self.home.repo(&start.repo.id()), &start.repo.root).foreign();
+            let file = OnDisk::new(&start.workspace.repo_home, &start.workspace.repo.root).foreign();
             let ours = |file: &LoopFile| file.session_id.as_deref() == Some(self.session.as_str());
             Ok(file.filter(ours).map(|file| start.adopt(&file)).transpose()?)
         })
@@ -174,15 +171,15 @@ impl LoopStop<'_> {
             return Ok(cancelled);
         }
         self.note_edited_file()?;
-        let settings = Settings::load_or_trouble(self.door.options.gate_timeout.as_deref());
-        let in_force = gates_of_loop(self.door.home, &self.found, &settings)?;
-        let judged = self.judge(&settings, &in_force, stop.clone())?;
+        self.found.workspace = self.door.with_options(self.found.workspace.clone());
+        let in_force = gates_of_loop(&self.found)?;
+        let judged = self.judge(&in_force, stop.clone())?;
         // Gates take their time, and a person may have deleted the file meanwhile.
         if let Some(cancelled) = self.cancelled_by_deletion(&stop)? {
             return Ok(cancelled);
         }
         self.remember_end(judged.as_ref());
-        self.found.settle(self.door.home)?;
+        self.found.settle()?;
         match judged {
             Some(outcome) if !matches!(outcome.decision, Decision::Ignore(_)) => {
                 self.reply(&goal, &stop, &outcome)
@@ -205,7 +202,7 @@ impl LoopStop<'_> {
         let promise = goal.promise.as_deref().and_then(Promise::new);
         SessionStop {
             promise: promise.map(|promise| promise::look(&promise, &self.door.call.last_message)),
-            tasks: goal.list.as_ref().map(|list| tasks::read(&self.found.repo.root, list)),
+            tasks: goal.list.as_ref().map(|list| tasks::read(&self.found.workspace.repo.root, list)),
             ..self.door.session_stop(self.background)
         }
     }
@@ -216,18 +213,18 @@ impl LoopStop<'_> {
         if stop.promise == Some(PromiseSeen::Given) || self.look_at_file() != loop_file::Seen::Deleted {
             return Ok(None);
         }
-        if !self.found.happen(self.door.home, &Happening::Cancel(CancelCause::FileDeleted))? {
+        if !self.found.happen(&Happening::Cancel(CancelCause::FileDeleted))? {
             return Ok(None);
         }
         let cancelled = stop.telling(&self.found.state, self.lang()).cancelled();
         let cancelled = self.found.with_lost_report(cancelled);
-        self.found.settle(self.door.home)?;
+        self.found.settle()?;
         // A guard that was there before the loop is there after it.
         Ok(Some(beside(Some(cancelled), self.door.guarded_session_stops(self.background)?)))
     }
 
     fn look_at_file(&self) -> loop_file::Seen {
-        OnDisk::new(&self.found.repo_home, &self.found.repo.root).look(&self.found.id)
+        OnDisk::new(&self.found.workspace.repo_home, &self.found.workspace.repo.root).look(&self.found.id)
     }
 
     fn note_edited_file(&self) -> Result<(), NotChecked> {
@@ -238,13 +235,8 @@ impl LoopStop<'_> {
     }
 
     /// None where a person freed the session meanwhile, or nobody listens any more.
-    fn judge(
-        &self,
-        settings: &Settings,
-        in_force: &InForce,
-        stop: SessionStop,
-    ) -> Result<Option<Outcome>, NotChecked> {
-        self.door.judge_session(&case_of_loop(&self.found, settings, in_force, stop))
+    fn judge(&self, in_force: &InForce, stop: SessionStop) -> Result<Option<Outcome>, NotChecked> {
+        self.door.judge_session(&case_of_loop(&self.found, in_force, stop))
     }
 
     fn reply(&self, goal: &Goal, stop: &SessionStop, outcome: &Outcome) -> Result<HookReply, NotChecked> {
@@ -257,7 +249,7 @@ impl LoopStop<'_> {
             }
             Decision::LetGo { verdict, reason, limit, .. } => {
                 let archived = match verdict {
-                    Verdict::Verified | Verdict::Claimed => archive(&self.found.repo, goal),
+                    Verdict::Verified | Verdict::Claimed => archive(&self.found.workspace.repo, goal),
                     _ => None,
                 };
                 let banner = on_lines_of_its_own(&telling.let_go(*verdict, reason, *limit));
@@ -278,11 +270,10 @@ impl LoopStop<'_> {
 }
 
 /// The gates that hold for a session's loop. Nobody gets rid of those it began with.
-pub(crate) fn gates_of_loop(home: &Home, found: &SessionLoop, settings: &Settings) -> io::Result<InForce> {
-    let trust = Trust::load(home)?;
-    let whose = (found.state.session.as_ref(), Beginning::of_loop(Some(&found.state)));
+pub(crate) fn gates_of_loop(found: &SessionLoop) -> io::Result<InForce> {
+    let beginning = Beginning::of_loop(Some(&found.state));
     let began_with = found.state.definition.clone();
-    let now = Found::look_for(home, &trust, &found.repo, whose, &settings.defaults())?;
+    let now = found.workspace.gates_for(found.state.session.as_ref(), beginning)?;
     Ok(match (now, began_with) {
         (Found::InForce(in_force), _) => *in_force,
         (_, Some(sha256)) => InForce::revoked(found.state.layout.unwrap_or(Layout::Native), Some(sha256)),
@@ -291,14 +282,9 @@ pub(crate) fn gates_of_loop(home: &Home, found: &SessionLoop, settings: &Setting
 }
 
 /// A session's loop, ready to be judged.
-pub(crate) fn case_of_loop<'a>(
-    found: &'a SessionLoop,
-    settings: &'a Settings,
-    in_force: &'a InForce,
-    stop: SessionStop,
-) -> Case<'a> {
-    let place = (&found.repo, &found.repo_home);
-    let case = Case::new(place, settings, in_force, found.id.clone(), Subject::Session, preset_of(found));
+pub(crate) fn case_of_loop<'a>(found: &'a SessionLoop, in_force: &'a InForce, stop: SessionStop) -> Case<'a> {
+    let (id, preset) = (found.id.clone(), preset_of(found));
+    let case = Case::new(&found.workspace, in_force, id, Subject::Session, preset);
     Case {
         session: found.state.session.clone(),
         limits: found.state.limits.clone().unwrap_or_else(|| case.limits.clone()),
@@ -323,7 +309,7 @@ impl SessionEvent<'_> {
             home: self.home,
             session: self.session,
             agent: Subject::Session.name(),
-            ledger: case.home.loop_dir(&case.loop_id),
+            ledger: case.workspace.repo_home.loop_dir(&case.loop_id),
             written: false,
         };
         let judged = case.judge(&crate::loops::session::event::asked(self.call, self.deadline), &mut ahead);
@@ -359,6 +345,11 @@ fn beside(line: Option<String>, reply: HookReply) -> HookReply {
 }
 
 /// What is said where a stop of this turn was allowed before.
+/// What the user reads where a stop is allowed because something outside has to happen first.
+pub(crate) fn waits(what: &str) -> String {
+    format!("ralph: the stop is allowed while {what} is waited for; nothing was judged. UNVERIFIED.")
+}
+
 pub(crate) fn judged_before(verdict: Verdict) -> String {
     format!(
         "ralph: a stop of this turn was judged before ({verdict}), so this one was not checked. If you did not see that, it was \
@@ -379,5 +370,5 @@ fn preset_of(found: &SessionLoop) -> &'static Preset {
 /// The task list of a loop, where it has one.
 pub(crate) fn tasks_of(found: &SessionLoop) -> Option<TasksSeen> {
     let list = found.state.goal.as_ref()?.list.as_ref()?;
-    Some(tasks::read(&found.repo.root, list))
+    Some(tasks::read(&found.workspace.repo.root, list))
 }

@@ -21,7 +21,9 @@ impl SessionEvent<'_> {
 
     /// An agent of an agent is called inside one that was counted already.
     fn agent_is_wanted(&self) -> Result<HookReply, NotChecked> {
-        let Some(found) = SessionLoop::of(self.home, self.session)? else { return Ok(HookReply::Silent) };
+        let Some(found) = SessionLoop::settle_of(self.home, self.session)? else {
+            return Ok(HookReply::Silent);
+        };
         let state = &found.state;
         let most = state.limits.as_ref().and_then(|limits| limits.agent_calls.value);
         match most.map(|most| state.granted(most)) {

@@ -12,10 +12,10 @@ use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::start::{self, Begun, Refused, Start};
 use crate::loops::session::stop::tasks_of;
 use crate::show::language;
-use crate::store::effective_gates::{Found, InForce};
+use crate::store::effective_gates::InForce;
 use crate::store::repo::Repo;
-use crate::store::settings::Settings;
-use crate::store::trust::{Beginning, Trust};
+use crate::store::trust::Beginning;
+use crate::store::workspace::Workspace;
 
 impl SessionEvent<'_> {
     pub(crate) fn person_says(&self, prompt: &str) -> Result<HookReply, NotChecked> {
@@ -48,9 +48,9 @@ impl SessionEvent<'_> {
     /// None where there is nothing to pause: then it was an ordinary word.
     fn pause(&self) -> Result<Option<HookReply>, NotChecked> {
         let happening = Happening::Pause(PauseCause::Word);
-        let paused = match SessionLoop::of(self.home, self.session)? {
+        let paused = match SessionLoop::settle_of(self.home, self.session)? {
             Some(mut found) if found.state.is_running() => {
-                found.happen(self.home, &happening)?;
+                found.happen(&happening)?;
                 Some(self.paused_banner(&found))
             }
             // One that rests already says so again: its own banner offers the word.
@@ -99,11 +99,11 @@ impl SessionEvent<'_> {
     }
 
     fn cancel(&self) -> Result<HookReply, NotChecked> {
-        let person = match SessionLoop::of(self.home, self.session)? {
+        let person = match SessionLoop::settle_of(self.home, self.session)? {
             Some(mut found) => {
                 let tasks = tasks_of(&found);
                 let cancelled = language::telling(&found.state, tasks.as_ref()).cancelled();
-                found.happen(self.home, &Happening::Cancel(CancelCause::Command))?;
+                found.happen(&Happening::Cancel(CancelCause::Command))?;
                 found.with_lost_report(cancelled)
             }
             None => language::of_person().words().no_active_loop.to_owned(),
@@ -112,7 +112,7 @@ impl SessionEvent<'_> {
     }
 
     fn status(&self) -> Result<HookReply, NotChecked> {
-        let person = match SessionLoop::of(self.home, self.session)? {
+        let person = match SessionLoop::settle_of(self.home, self.session)? {
             Some(found) => language::status(&found.state, tasks_of(&found).as_ref()),
             None => language::of_person().words().no_active_loop.to_owned(),
         };
@@ -122,7 +122,7 @@ impl SessionEvent<'_> {
     fn has_started(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
         let (tasks, gates) = (tasks_of(found), self.gates_of(found)?);
         let person = language::telling(&found.state, tasks.as_ref()).started(&gates);
-        let unaccepted = gates.is_empty() && found.repo.config()?.is_some();
+        let unaccepted = gates.is_empty() && found.workspace.repo.config()?.is_some();
         let note = || language::of_loop(&found.state).words().gates_not_accepted;
         let person = if unaccepted { format!("{person}\n\n{}", note()) } else { person };
         let copied = found.loop_file_copied();
@@ -153,22 +153,14 @@ impl SessionEvent<'_> {
     }
 
     fn gates_of(&self, found: &SessionLoop) -> Result<Vec<ralph_core::model::id::GateName>, NotChecked> {
-        let settings = Settings::load_or_trouble(None);
-        let in_force = self.accepted_gates(&Trust::load(self.home)?, &found.repo, &settings)?;
+        let in_force = self.accepted_gates(&found.workspace)?;
         let gates = in_force.map(|in_force| in_force.config.required_gates()).unwrap_or_default();
         Ok(gates)
     }
 
     /// The gates that hold for this session in a repo, as far as somebody accepted them whose word counts.
-    pub(crate) fn accepted_gates(
-        &self,
-        trust: &Trust,
-        repo: &Repo,
-        settings: &Settings,
-    ) -> Result<Option<InForce>, NotChecked> {
-        let whose = (Some(self.session), Beginning::Unknown);
-        let found = Found::look_for(self.home, trust, repo, whose, &settings.defaults())?;
-        Ok(start::accepted_gates(found))
+    pub(crate) fn accepted_gates(&self, workspace: &Workspace) -> Result<Option<InForce>, NotChecked> {
+        Ok(start::accepted_gates(workspace.gates_for(Some(self.session), Beginning::Unknown)?))
     }
 
     /// Everything that starting needs, from this session's folder.
@@ -176,18 +168,14 @@ impl SessionEvent<'_> {
         &self,
         act: impl FnOnce(&Start<'_>) -> Result<T, NotChecked>,
     ) -> Result<T, NotChecked> {
-        let trust = Trust::load(self.home)?;
         let folder = self.folder().ok_or_else(|| NotChecked("the hook input names no folder".into()))?;
-        let repo = match trust.repo_of(&folder)? {
-            Some(repo) => repo,
-            None => Repo::new(&folder)?,
+        let workspace = match Workspace::find(self.home, &folder)? {
+            Some(workspace) => workspace,
+            None => Workspace::new(self.home, Repo::new(&folder)?),
         };
-        let settings = Settings::load_or_trouble(None);
-        let in_force = self.accepted_gates(&trust, &repo, &settings)?;
+        let in_force = self.accepted_gates(&workspace)?;
         act(&Start {
-            home: self.home,
-            repo: &repo,
-            settings: &settings,
+            workspace: &workspace,
             in_force: in_force.as_ref(),
             session: Some(self.session),
             client: self.client_process(),

@@ -1,11 +1,13 @@
 //! Everybody who follows a driven loop: its log always, and one of a live view, plain lines, JSON lines, or next to nothing.
 
-use crate::show::progress::follower::Follower;
 use std::io::{self, IsTerminal as _};
 
 use jiff::tz::TimeZone;
+use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::model::foreign_text;
 
+use crate::show::progress::follower::Follower;
 use crate::show::progress::json;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::log::Log;
@@ -16,8 +18,6 @@ use crate::show::terminal::inline::Terminal;
 use crate::store::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env};
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
 
 /// What the person asked to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! What happens in a driven loop as lines of plain text: the one vocabulary of the log and of a loop in a pipe.
 
-use crate::show::progress::plan::PlanSheet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::clients::stream::{AgentEvent, Denial, Tokens};
 use ralph_core::ledger::drive::Approach;
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::gate::{GateReport, Outcome};
@@ -16,8 +17,7 @@ use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
 use ralph_core::say::feedback;
 
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
+use crate::show::progress::plan::PlanSheet;
 
 /// Turns event into lines; knows what the event itself does not repeat.
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::model::id::LoopId;
 
 use crate::show::progress::lines::Lines;
 use crate::sys::files;
-use ralph_core::ledger::loop_event::LoopEvent;
 
 /// How many loops are remembered.
 const MOST_LOGS: usize = 50;

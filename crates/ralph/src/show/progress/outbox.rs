@@ -148,10 +148,11 @@ impl Drop for Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io;
     use std::sync::mpsc;
     use std::time::Instant;
+
+    use super::*;
 
     fn left_out(count: u64) -> String {
         format!("{count} left out")

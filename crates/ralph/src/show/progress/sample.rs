@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::clients::stream::{AgentEvent, Denial, RunResult};
 use ralph_core::ledger::drive::Approach;
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, FailureMark, Judgement, PauseCause, Subject};
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{Memory, Wishes};
@@ -20,8 +22,6 @@ use ralph_core::model::preset;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 
 use crate::show::progress::lines::Lines;
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
 
 /// 2026-01-02 03:04:05 and so many seconds.
 pub(crate) fn at(seconds: i64) -> Timestamp {

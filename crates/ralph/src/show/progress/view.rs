@@ -5,12 +5,13 @@
 
 mod scene;
 
-use std::mem;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
+use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::say::banner::Progress;
 
 use self::scene::{Now, Scene};
@@ -20,8 +21,6 @@ use crate::show::terminal::inline::{Inline, Terminal};
 use crate::show::terminal::row::Row;
 use crate::sys::clock;
 use crate::sys::signals::Signals;
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
 
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(100);

@@ -1,9 +1,8 @@
 //! The loop file: a session loop as people know it from the official plugin. Reading it shows progress,
 //! deleting it cancels; where it disagrees with the ledger, the ledger wins. What we last wrote is remembered outside.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::ledger::state::State;

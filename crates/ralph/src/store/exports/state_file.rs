@@ -1,9 +1,8 @@
 //! The state file that other layouts show in the repo. Reading it shows progress, deleting it starts again; where it
 //! disagrees with the ledger, the ledger wins. What we last wrote is remembered outside the repo.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ralph_core::claims::state_file::Exported;
 use ralph_core::ledger::facts::{ExportFile, ExportSeen};
@@ -54,42 +53,60 @@ impl<'a> Export<'a> {
         files::replace(&path, &serde_json::to_vec(record).map_err(io::Error::other)?)
     }
 
-    /// What the file looks like, and how often it was found deleted.
-    pub(crate) fn look(&self) -> io::Result<ExportSeen> {
-        let Some(path) = self.path() else { return Ok(ExportSeen::default()) };
-        let mut record = self.record();
+    /// What the file looks like, and how often it was found deleted, this time included.
+    pub(crate) fn look(&self) -> ExportSeen {
+        let Some(path) = self.path() else { return ExportSeen::default() };
+        let record = self.record();
+        let deletions = record.deletions;
         // Nobody gets us to read a link to somewhere else, or a folder.
         let there = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
         let text = match there.then(|| files::read_if_there(&path)).transpose() {
             Ok(text) => text.flatten(),
             // Whoever makes it unreadable has edited it, and is not let go for it.
             Err(error) => {
-                let file = ExportFile::Edited { found: error.to_string() };
-                return Ok(ExportSeen { deletions: record.deletions, file });
+                return ExportSeen { deletions, file: ExportFile::Edited { found: error.to_string() } };
             }
         };
         let Some(text) = text else {
-            if record.written.take().is_some() {
-                record.deletions += 1;
-                self.save(&record)?;
-            }
-            return Ok(ExportSeen { deletions: record.deletions, file: ExportFile::Absent });
+            let deletions = deletions + u64::from(record.written.is_some());
+            return ExportSeen { deletions, file: ExportFile::Absent };
         };
-        if record.written.is_none() && record.taken_away == Some(Digest::of(&text)) {
-            let _next_time_then = fs::remove_file(&path);
-            return Ok(ExportSeen { deletions: record.deletions, file: ExportFile::Absent });
-        }
         let file = match &record.written {
             Some(written) if *written == Digest::of(&text) => ExportFile::AsWritten,
             Some(_) => {
                 ExportFile::Edited { found: String::from_utf8_lossy(&text).chars().take(200).collect() }
             }
+            // What was to go at the end of a loop, and is still there.
+            None if record.taken_away == Some(Digest::of(&text)) => ExportFile::Absent,
             None => match Exported::parse(&String::from_utf8_lossy(&text), &clock::zone()) {
                 Some(foreign) => ExportFile::Foreign(foreign),
-                None => ExportFile::Unreadable { kept_as: put_aside(&path) },
+                None => ExportFile::Unreadable { kept_as: free_name(&path) },
             },
         };
-        Ok(ExportSeen { deletions: record.deletions, file })
+        ExportSeen { deletions, file }
+    }
+
+    /// Acts on what was seen: a deletion is remembered, what should be gone goes, what means nothing to us is put aside.
+    pub(crate) fn settle(&self, seen: ExportSeen) -> io::Result<ExportSeen> {
+        let Some(path) = self.path() else { return Ok(seen) };
+        match &seen.file {
+            ExportFile::Absent => {
+                let record = self.record();
+                if seen.deletions > record.deletions {
+                    self.save(&Record { written: None, deletions: seen.deletions, ..record })?;
+                } else if record.written.is_none() && record.taken_away.is_some() {
+                    let _next_time_then = fs::remove_file(&path);
+                }
+                Ok(seen)
+            }
+            ExportFile::Unreadable { kept_as }
+                if fs::rename(&path, path.with_file_name(kept_as)).is_err() =>
+            {
+                let kept_as = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                Ok(ExportSeen { file: ExportFile::Unreadable { kept_as }, ..seen })
+            }
+            _ => Ok(seen),
+        }
     }
 
     /// Shows where a held loop stands.
@@ -131,15 +148,9 @@ impl<'a> Export<'a> {
     }
 }
 
-/// A file that means nothing to us is kept, under a name that nobody uses, or where it is if that cannot be.
-fn put_aside(path: &Path) -> String {
+/// A name that nobody uses, for a file that means nothing to us.
+fn free_name(path: &Path) -> String {
     let own_name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = |number: u32| format!("{own_name}.unreadable-{number}");
-    let free = (1..)
-        .find(|number| !path.with_file_name(name(*number)).exists())
-        .expect("the numbers do not run out");
-    match fs::rename(path, path.with_file_name(name(free))) {
-        Ok(()) => name(free),
-        Err(_) => own_name.into_owned(),
-    }
+    let mut names = (1..).map(|number: u32| format!("{own_name}.unreadable-{number}"));
+    names.find(|name| !path.with_file_name(name).exists()).expect("the numbers do not run out")
 }

@@ -10,11 +10,10 @@
 //! statuses other parts of the program wait for are never taken.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use ralph_core::model::id::Digest;
 use rustix::process::{Pid, Signal};

@@ -4,11 +4,10 @@
 //! wrong for that reason is said at each function; `family` builds the certainty on top.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io::PipeReader;
 use std::os::unix::fs::MetadataExt;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use ralph_core::ledger::event::ProcessIdentity;
 use rustix::io::Errno;

@@ -1,14 +1,13 @@
 //! Real shell lines against the promises of the module. Every `sleep` has a duration of its own, so that each test
 //! can ask afterwards whether anything it started is still alive.
 
-use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{fs, thread};
 
 use tempfile::TempDir;
 

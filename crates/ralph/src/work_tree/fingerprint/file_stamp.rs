@@ -4,11 +4,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::sys::clock;
-
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use super::bytes::{Reader, Writer};
+use crate::sys::clock;
 
 /// Two equal stamps of one path, the first of them settled, mean equal content.
 ///

@@ -1,8 +1,7 @@
 //! Where a loop holds: in its own session and nowhere else, whatever folder that session goes to, and in the same session
 //! when it comes back or has forgotten.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use ralph_testkit::{Claude, Script, Turn};
 

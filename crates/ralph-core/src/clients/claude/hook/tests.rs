@@ -1,7 +1,8 @@
 //! The dialect against recorded inputs of the real client, and the exact bytes of the answers.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 const SUBAGENT_STOP: &[u8] = include_bytes!("../../../../fixtures/claude/subagent_stop.first.json");
 const COMPACTION: &[u8] = include_bytes!("../../../../fixtures/claude/subagent_stop.compaction.json");

@@ -1,8 +1,9 @@
-use super::*;
-use crate::show::progress::sample;
 use ralph_core::ledger::event::Event;
 use ralph_core::model::verdict::{Reason, Trouble};
 use serde_json::json;
+
+use super::*;
+use crate::show::progress::sample;
 
 fn told() -> Vec<Value> {
     let mut told = Vec::new();

@@ -1,9 +1,10 @@
-use super::*;
-use crate::show::progress::sample;
 use ralph_core::clients::stream::RunResult;
 use ralph_core::ledger::event::{CancelCause, Event};
 use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::Trouble;
+
+use super::*;
+use crate::show::progress::sample;
 
 #[test]
 fn a_loop_is_told_in_short_lines() {

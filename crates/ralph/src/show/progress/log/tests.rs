@@ -1,8 +1,10 @@
-use super::*;
-use crate::show::progress::sample::{self, at};
-use ralph_core::clients::stream::AgentEvent;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
+
+use ralph_core::clients::stream::AgentEvent;
+
+use super::*;
+use crate::show::progress::sample::{self, at};
 
 fn open(dir: &Path, id: &str, seconds: i64) -> Log {
     Log::open(dir, &LoopId::new(id), sample::lines(), at(seconds), &TimeZone::UTC).expect("a log")

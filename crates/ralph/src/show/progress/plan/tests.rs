@@ -1,6 +1,7 @@
+use ralph_core::model::goal::ListSource;
+
 use super::*;
 use crate::show::progress::sample;
-use ralph_core::model::goal::ListSource;
 
 #[test]
 fn a_person_reads_what_is_going_to_happen() {

@@ -1,17 +1,19 @@
 //! What the live view shows, as values: event changes it, and drawing it is a function of it, the time and the size.
 
-use ralph_core::model::id::GateName;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use ralph_core::clients::stream::AgentEvent;
 use ralph_core::ledger::drive::Approach;
+use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun};
+use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::duration;
 use ralph_core::model::gate::{Answer, Gate, GateReport, Outcome};
+use ralph_core::model::id::GateName;
 use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::say::banner::{self, Progress};
@@ -20,8 +22,6 @@ use crate::show::progress::lines::{self, Lines, one_line};
 use crate::show::terminal::inline::{Size, wheel};
 use crate::show::terminal::row::{Row, cells};
 use crate::show::terminal::{BAD, FAINT, GOOD, ODD, STRONG};
-use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::loop_event::LoopEvent;
 
 /// One moment on both clocks: how long something takes, and what people call it.
 #[derive(Clone, Copy, Debug)]

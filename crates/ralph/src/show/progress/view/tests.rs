@@ -1,11 +1,12 @@
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ralph_core::clients::stream::AgentEvent;
+
 use super::*;
 use crate::show::progress::sample;
 use crate::show::terminal::inline::Size;
 use crate::show::terminal::inline::tests::Screen;
-use ralph_core::clients::stream::AgentEvent;
-use std::io::{self, Write};
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
 
 const SIZE: Size = Size { columns: 80, rows: 24 };
 

@@ -1,7 +1,8 @@
-use super::*;
-use crate::show::progress::sample;
 use ralph_core::clients::stream::RunResult;
 use ralph_core::model::verdict::Reason;
+
+use super::*;
+use crate::show::progress::sample;
 
 struct Stage {
     scene: Scene,

@@ -1,0 +1,115 @@
+//! A repo with everything that is known of it: where it is, what is remembered of it, what was accepted for it, and the
+//! user's own settings. What takes a file to find out is read when it is first asked for, and once.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use ralph_core::ledger::state::State;
+use ralph_core::model::id::{LoopId, SessionId};
+
+use crate::store::effective_gates::Found;
+use crate::store::home::{Home, RepoHome};
+use crate::store::ledger::Loop;
+use crate::store::repo::Repo;
+use crate::store::settings::Settings;
+use crate::store::trust::{Acceptances, Beginning, Trust};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Workspace {
+    pub(crate) home: Home,
+    pub(crate) repo: Repo,
+    /// What is remembered of this repo.
+    pub(crate) repo_home: RepoHome,
+    trust: Arc<OnceLock<Trust>>,
+    settings: Arc<OnceLock<Settings>>,
+    /// What the caller says that a gate without a timeout of its own may take.
+    gate_timeout: Option<String>,
+    /// One handle for each loop: whoever asks reads only what is new.
+    loops: Arc<Mutex<BTreeMap<LoopId, Arc<Loop>>>>,
+}
+
+impl Workspace {
+    pub(crate) fn new(home: &Home, repo: Repo) -> Self {
+        Self {
+            repo_home: home.repo(&repo.id()),
+            home: home.clone(),
+            repo,
+            trust: Arc::default(),
+            settings: Arc::default(),
+            gate_timeout: None,
+            loops: Arc::default(),
+        }
+    }
+
+    /// The repo that a folder lies in.
+    pub(crate) fn find(home: &Home, folder: &Path) -> io::Result<Option<Self>> {
+        let trust = Trust::load(home)?;
+        Ok(trust.repo_of(folder)?.map(|repo| Self::new(home, repo).with_trust(trust)))
+    }
+
+    /// With what was read already of what was accepted.
+    pub(crate) fn with_trust(self, trust: Trust) -> Self {
+        Self { trust: Arc::new(OnceLock::from(trust)), ..self }
+    }
+
+    pub(crate) fn with_gate_timeout(self, gate_timeout: Option<String>) -> Self {
+        Self { gate_timeout, settings: Arc::default(), ..self }
+    }
+
+    pub(crate) fn with_settings(self, settings: Settings) -> Self {
+        Self { settings: Arc::new(OnceLock::from(settings)), ..self }
+    }
+
+    /// The same once something was accepted or revoked.
+    pub(crate) fn anew(&self) -> Self {
+        Self { trust: Arc::default(), ..self.clone() }
+    }
+
+    /// For work that takes long: nobody waits for an answer within moments.
+    pub(crate) fn patient(self) -> Self {
+        Self { repo_home: self.repo_home.patient(), loops: Arc::default(), ..self }
+    }
+
+    /// What was accepted for every repo.
+    pub(crate) fn trust(&self) -> io::Result<&Trust> {
+        if let Some(trust) = self.trust.get() {
+            return Ok(trust);
+        }
+        let trust = Trust::load(&self.home)?;
+        Ok(self.trust.get_or_init(|| trust))
+    }
+
+    /// The user's own settings. What is wrong with them is part of them: it decides where they matter.
+    pub(crate) fn settings(&self) -> &Settings {
+        self.settings.get_or_init(|| Settings::load_or_trouble(self.gate_timeout.as_deref()))
+    }
+
+    /// The gates that hold for a session or a loop since it began: see [`Trust::that_counts`].
+    pub(crate) fn gates_for(
+        &self,
+        session: Option<&SessionId>,
+        beginning: Beginning<'_>,
+    ) -> io::Result<Found> {
+        self.gates_by(&self.trust()?.that_counts(&self.repo, session, beginning))
+    }
+
+    /// The gates that these acceptances give.
+    pub(crate) fn gates_by(&self, accepted: &Acceptances) -> io::Result<Found> {
+        let revoked = self.trust()?.revoked_at(&self.repo).is_some();
+        Found::look(&self.home, &self.repo, accepted, revoked, &self.settings().defaults())
+    }
+
+    /// The handle of a loop. All who ask in this process share it, so its ledger is folded once.
+    pub(crate) fn loop_of(&self, id: &LoopId) -> Arc<Loop> {
+        let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle =
+            loops.entry(id.clone()).or_insert_with(|| Arc::new(Loop::judged_here(&self.repo_home, id)));
+        Arc::clone(handle)
+    }
+
+    pub(crate) fn state_of(&self, id: &LoopId) -> io::Result<State> {
+        Ok(self.loop_of(id).state()?)
+    }
+}
