@@ -115,6 +115,7 @@ pub struct Failure<'a> {
     pub name: Option<&'a str>,
     pub message: &'a str,
     pub detail: &'a str,
+    pub severity: Severity,
     kind: FailureKind,
 }
 
@@ -133,6 +134,7 @@ impl<'a> Failure<'a> {
             name: Some(&test.name),
             message: &test.message,
             detail: &test.detail,
+            severity: Severity::Error,
             kind: FailureKind::Test,
         }
     }
@@ -145,8 +147,13 @@ impl<'a> Failure<'a> {
             name: problem.code.as_deref(),
             message: &problem.message,
             detail: "",
+            severity: problem.severity,
             kind: FailureKind::Problem,
         }
+    }
+
+    pub fn is_test(&self) -> bool {
+        self.kind == FailureKind::Test
     }
 
     /// What makes it the same failure at the next attempt. Lines are no part of it: they move with every edit above.

@@ -47,6 +47,12 @@ pub fn counts(results: &Results) -> Option<String> {
     }
 }
 
+/// What a user reads about a failing gate's output: the same, every time.
+pub fn shown(report: &GateReport) -> String {
+    const MOST: usize = 6_000;
+    told(report, &[], false, MOST)
+}
+
 /// How the failures of one gate compare with those of the last attempt.
 pub(crate) struct Comparison<'a> {
     pub(crate) fixed: Vec<&'a str>,
@@ -227,4 +233,4 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

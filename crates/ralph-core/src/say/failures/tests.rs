@@ -7,7 +7,8 @@ use crate::model::id::GateName;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-fn report(output: &str) -> GateReport {
+/// A failed gate that printed this.
+pub(crate) fn report(output: &str) -> GateReport {
     GateReport {
         gate: GateName::new("test"),
         run: "make test".into(),
