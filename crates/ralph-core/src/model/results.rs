@@ -201,6 +201,18 @@ impl Results {
         self.problems.iter().filter(move |problem| Some(problem.severity) == worst)
     }
 
+    /// Names the files inside a folder from there; some tools print whole paths.
+    pub fn name_files_from(&mut self, folder: &str) {
+        let folder = folder.trim_end_matches('/');
+        let tests = self.tests.iter_mut().map(|test| &mut test.file);
+        let problems = self.problems.iter_mut().map(|problem| &mut problem.file);
+        for file in tests.chain(problems).flatten() {
+            if let Some(inside) = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) {
+                *file = inside.to_owned();
+            }
+        }
+    }
+
     /// Keeps what can have failed the command, at most so many in all. A command that passed has no failures.
     pub fn keep_failures(&mut self, passed: bool, most: usize) {
         if passed {

@@ -190,7 +190,7 @@ fn what_fails_is_listed_under_its_gate() {
     let sandbox = with_two_problems();
     let ran = sandbox.ralph(&["verify"]).exits(1);
     ran.says("gate `build` failed with exit code 1: 2 problems")
-        .says("src/a.c:3:5  unknown type name 'x'")
+        .says("  src/a.c:3:5  unknown type name 'x'")
         .says("  src/b.c:14:1  expected ; before }");
     let gates = sandbox.ralph(&["verify", "--json"]).exits(1).json()["gates"].clone();
     assert_eq!(gates[0]["results"], json!(null));

@@ -66,7 +66,8 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
     let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
     let log = ended.log_error.is_none().then_some(log);
-    let results = read.map(|read| {
+    let results = read.map(|mut read| {
+        read.name_files_from(&run.root.to_string_lossy());
         let clean = |text: &str| foreign_text::clean_for_agent(text.as_bytes(), secrets);
         read.kept(outcome == Outcome::Passed, clean)
     });
