@@ -20,6 +20,7 @@ pub mod problem;
 pub mod promise_seen;
 pub mod result_format;
 pub mod results;
+pub mod results_source;
 pub mod secrets;
 pub mod verdict;
 pub mod visible_text;

@@ -165,6 +165,18 @@ impl Results {
         });
     }
 
+    /// Adds what another report file says.
+    pub fn merge(&mut self, other: Self) {
+        for format in other.formats {
+            self.add_format(format);
+        }
+        self.tests.extend(other.tests);
+        self.problems.extend(other.problems);
+        self.counts.add(other.counts);
+        self.partial |= other.partial;
+        self.left_out += other.left_out;
+    }
+
     fn add_section(&mut self, section: sections::Section) {
         self.add_format(section.format);
         self.counts.add(section.counts.or_more(TestCounts::of(&section.tests)));

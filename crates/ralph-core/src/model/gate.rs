@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::id::{Digest, GateName};
 use crate::model::results::{Failure, Results};
+use crate::model::results_source::ResultsSource;
 
 pub mod outcome;
 pub mod plan;
@@ -29,6 +30,10 @@ pub struct Gate {
     /// How often a failure is tried again; a pass then is *flaky*.
     pub retries: u32,
     pub order: Order,
+    /// Where its results are, if not in its output or in a format that is recognised. It explains, so it is no part of
+    /// the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<ResultsSource>,
 }
 
 /// When a gate may start.

@@ -34,6 +34,7 @@ pub(crate) mod environment;
 mod gates_lock;
 mod one_gate;
 pub(crate) mod receipts;
+mod report_files;
 
 use environment::GateEnvironment;
 pub(crate) use gates_lock::GatesLock;

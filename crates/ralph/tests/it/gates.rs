@@ -144,6 +144,34 @@ fn the_agent_is_told_every_failing_test_by_name_and_place() {
 }
 
 #[test]
+fn a_gate_may_name_its_report_files_and_old_ones_do_not_count() {
+    let report = |name: &str| {
+        format!(
+            "<testsuite><testcase name=\"{name}\" file=\"a.py\" line=\"3\"><failure message=\"no\"/></testcase></testsuite>"
+        )
+    };
+    let sandbox = Sandbox::new();
+    sandbox.file(".gitignore", "out/\n");
+    sandbox.file("one.xml", &report("one"));
+    sandbox.file("two.xml", &report("two"));
+    sandbox.file("out/deep/old.xml", &report("old"));
+    sandbox.file(
+        "ralph.yaml",
+        "verify:\n  - name: test\n    run: touch -d 2020-01-01 out/deep/old.xml; cp one.xml two.xml out/deep; exit 1\n    \
+         results: junit:out/**/*.xml\n",
+    );
+    sandbox.trust();
+    let results = unverified(&sandbox)["results"].clone();
+    let names: Vec<&str> =
+        results["tests"].as_array().expect("tests").iter().filter_map(|test| test["name"].as_str()).collect();
+    assert_eq!(names, ["one", "two"], "{results:#}");
+    assert_eq!((&results["formats"], &results["counts"]["failed"]), (&json!(["junit"]), &json!(2)));
+    sandbox.ralph(&["trust", "--show"]).success().says("results: junit:out/**/*.xml");
+    sandbox.file("ralph.yaml", "verify:\n  - {run: 'true', results: junti}\n");
+    sandbox.ralph(&["verify"]).exits(2).says("unknown format `junti`").says("did you mean `junit`?");
+}
+
+#[test]
 fn a_gate_that_cannot_start_is_never_an_attempt_and_the_third_in_a_row_lets_go_paused() {
     for (command, why) in [
         ("no-such-program-here --flag", "not found"),

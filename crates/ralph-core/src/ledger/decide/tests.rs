@@ -28,6 +28,7 @@ fn gate() -> Gate {
         advisory: false,
         inputs: Vec::new(),
         retries: 0,
+        results: None,
         order: Order::AfterAllAbove,
     }
 }

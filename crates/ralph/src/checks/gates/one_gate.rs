@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ralph_core::claims::results;
 use ralph_core::model::foreign_text;
@@ -13,7 +13,7 @@ use ralph_core::model::results::Results;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
-use super::{GRACE, Run, output_digest};
+use super::{GRACE, Run, output_digest, report_files};
 use crate::sys::proc::{self, Captured, Ended, How, Job, Manners, What};
 use crate::sys::{clock, short_command};
 
@@ -44,6 +44,7 @@ pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
 fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
     let name = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
     let log = run.logs.join(format!("{}-{name}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
+    let begun = SystemTime::from(clock::now());
     let ended = proc::run(
         &Job {
             command: What::Shell(&gate.run),
@@ -59,7 +60,8 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
     );
     let secrets = &run.environment.secrets;
     let text = foreign_text::clean(&joined(&ended.output), secrets);
-    let read = read_results(&ended.output, &text, &log, secrets);
+    let read = named_results(gate, run.root, &text, begun)
+        .or_else(|| read_results(&ended.output, &text, &log, secrets));
     let plain = foreign_text::defused(&text);
     let has_failing_tests = read.as_ref().is_some_and(|read| read.counts.failed > 0);
     let outcome = outcome(gate, run, &ended, &plain, has_failing_tests);
@@ -72,6 +74,15 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
         read.kept(outcome == Outcome::Passed, clean)
     });
     Ran { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
+}
+
+/// What the config names as the gate's results.
+fn named_results(gate: &Gate, root: &Path, text: &str, begun: SystemTime) -> Option<Results> {
+    let source = gate.results.as_ref()?;
+    match &source.files {
+        Some(files) => report_files::read(root, files, source.format, begun),
+        None => results::read_as(source.format, text),
+    }
 }
 
 /// Of an output that did not fit into memory, more is read from its log: most runners name what failed at the end.

@@ -37,6 +37,7 @@ pub(crate) fn gate(name: &str, run: &str) -> Gate {
         advisory: false,
         inputs: Vec::new(),
         retries: 0,
+        results: None,
         order: Order::AfterAllAbove,
     }
 }
