@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::claims::promise::{self, Promise};
+use ralph_core::claims::results;
 use ralph_core::claims::state_file::Exported;
 use ralph_core::claims::task_list::TaskList;
 use ralph_core::claims::{agent_report, completion_marker as marker};
@@ -33,16 +34,19 @@ use ralph_core::model::limits::Limits;
 use ralph_core::model::money::Micros;
 use ralph_core::model::preset::Check;
 use ralph_core::model::promise_seen::PromiseSeen;
+use ralph_core::model::result_format::ResultFormat;
+use ralph_core::model::results::Results;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::{duration, foreign_text, preset};
 use ralph_core::say::excerpt::excerpt;
+use ralph_core::say::failures;
 use ralph_core::say::feedback;
 use serde_json::Value;
 
 pub type Probe = fn(&[u8]);
 
 /// Every probe under the name of its target.
-pub const ALL: [(&str, Probe); 11] = [
+pub const ALL: [(&str, Probe); 12] = [
     ("hook_payload", hook_payload),
     ("config", config),
     ("user_config", user_config),
@@ -54,6 +58,7 @@ pub const ALL: [(&str, Probe); 11] = [
     ("state_file", state_file),
     ("loop_file", loop_file),
     ("stream", stream),
+    ("results", results_target),
 ];
 
 /// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
@@ -344,4 +349,28 @@ fn facts(export: ExportSeen) -> Facts {
         session_stop: None,
         findings: None,
     }
+}
+
+/// Any output is read the same twice, in any format; what a report keeps of it is small, clean and survives JSON.
+pub fn results_target(bytes: &[u8]) {
+    let text = foreign_text::clean(bytes, &Secrets::default());
+    for format in ResultFormat::ALL {
+        let read = results::read_as(*format, &text);
+        assert!(read.is_none_or(|read| read.formats == [*format]));
+    }
+    let read = results::read(&text);
+    assert_eq!(read, results::read(&text));
+    let Some(read) = read else { return };
+    assert!(read.counts.failed >= read.failed_tests().count());
+    let kept = read.kept(false, |text| foreign_text::clean_for_agent(text.as_bytes(), &Secrets::default()));
+    assert!(kept.failures().len() <= 40);
+    for failure in kept.failures() {
+        let line = failures::line(&failure);
+        assert!(!line.contains('\n') && !foreign_text::deceives(&line), "{line:?}");
+        assert!(line.chars().count() < 1_500, "{line:?}");
+    }
+    let json = serde_json::to_string(&kept).expect("JSON");
+    assert!(json.len() < 400_000, "{}", json.len());
+    let back: Results = serde_json::from_str(&json).expect("the same");
+    assert_eq!(back, kept);
 }

@@ -1,4 +1,5 @@
-//! What agents, users and files in the repo state. It is read here and believed nowhere: a claim alone never verifies.
+//! What agents, users, files in the repo and the output of commands state. It is read here and believed nowhere: a claim
+//! alone never verifies, and for a gate its exit code decides.
 
 pub mod agent_report;
 pub mod completion_marker;
@@ -6,6 +7,7 @@ pub mod control_word;
 pub mod loop_file;
 pub mod promise;
 mod prose;
+pub mod results;
 pub mod start_request;
 pub mod state_file;
 pub mod task_list;

@@ -15,6 +15,8 @@ use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
 use crate::model::id::GateName;
 use crate::model::layout::Layout;
 use crate::model::problem::{Problem, did_you_mean};
+use crate::model::result_format::ResultFormat;
+use crate::model::results_source::{ResultsSource, ResultsSourceError};
 use crate::model::{duration, foreign_text};
 
 mod agents;
@@ -128,7 +130,7 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         return Err(place.problem("a gate without a command", "give a command, for example `- npm test`"));
     }
     // What a person accepts must be what they see.
-    let names = raw.needs.iter().flatten().chain(&raw.name).chain(&raw.inputs);
+    let names = raw.needs.iter().flatten().chain(&raw.name).chain(&raw.inputs).chain(&raw.results);
     if foreign_text::deceives(&raw.run)
         || names.clone().any(|text| text.contains('\n') || foreign_text::deceives(text))
     {
@@ -148,6 +150,7 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         check_glob(glob)
             .map_err(|error| place.problem(format!("`inputs`: {error}"), "write it like `src/**`"))?;
     }
+    let results = raw.results.as_deref().map(|text| results_source(text, place)).transpose()?;
     let order = match (raw.needs, raw.parallel) {
         (Some(names), _) => Order::After(names.into_iter().map(GateName::new).collect()),
         (None, true) => Order::WithNeighbours,
@@ -163,7 +166,26 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         None => unused_name(&raw.run, above),
     };
     let (run, advisory, inputs, retries) = (raw.run, raw.advisory, raw.inputs, raw.retries);
-    Ok(Gate { name, run, timeout, advisory, inputs, retries, order })
+    Ok(Gate { name, run, timeout, advisory, inputs, retries, order, results })
+}
+
+fn results_source(text: &str, place: position::Position) -> Result<ResultsSource, Problem> {
+    let source: ResultsSource = text.parse().map_err(|error: ResultsSourceError| {
+        let hint = match &error {
+            ResultsSourceError::Format(name) => {
+                let names: Vec<&str> = ResultFormat::ALL.iter().map(|format| format.name()).collect();
+                did_you_mean(name, names.iter().copied(), &names.join(", "))
+            }
+            ResultsSourceError::Outside(_) => "write it like `junit:target/*.xml`".into(),
+        };
+        place.problem(format!("`results`: {error}"), hint)
+    })?;
+    if let Some(files) = &source.files {
+        check_glob(files).map_err(|error| {
+            place.problem(format!("`results`: {error}"), "write it like `junit:target/*.xml`")
+        })?;
+    }
+    Ok(source)
 }
 
 /// A gate without a name is called by the first line of its command; the same command twice gets a number.

@@ -5,7 +5,7 @@
 //! - [`model`]: the words of the domain: gate, budget, preset, verdict, layout
 //! - [`clients`]: what each agent client says, prints and is called with
 //! - [`config`]: what a repo and its user ask for
-//! - [`claims`]: what agents, users and files state
+//! - [`claims`]: what agents, users, files and the output of commands state
 //! - [`ledger`]: what is remembered, and what follows from it: may it stop now, and what comes next
 //! - [`say`]: every sentence that a user or an agent reads
 

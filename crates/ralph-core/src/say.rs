@@ -1,10 +1,14 @@
 //! Every sentence that a user or an agent reads.
 
+pub mod annotations;
 pub mod banner;
 pub mod excerpt;
+pub mod failures;
 pub mod feedback;
+pub mod junit;
 pub mod lang;
 pub mod prompt;
 pub mod report;
 pub mod role_briefing;
+pub mod sarif;
 pub mod telling;

@@ -188,6 +188,7 @@ pub struct RawGate {
     pub retries: u32,
     pub parallel: bool,
     pub needs: Option<Vec<String>>,
+    pub results: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -205,6 +206,7 @@ struct GateMap {
     #[serde(default)]
     parallel: bool,
     needs: Option<Vec<String>>,
+    results: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for RawGate {
@@ -242,6 +244,7 @@ impl<'de> Deserialize<'de> for RawGate {
                     retries: map.retries,
                     parallel: map.parallel,
                     needs: map.needs,
+                    results: map.results,
                 })
             }
         }

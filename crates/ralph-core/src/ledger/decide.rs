@@ -13,7 +13,7 @@ use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
 use crate::model::finding::{Finding, GatesSeen, TasksSeen};
 use crate::model::gate::{Answer, GateReport, Outcome};
-use crate::model::id::{Digest, GateName, TreeHash};
+use crate::model::id::{GateName, TreeHash};
 use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 
@@ -332,7 +332,8 @@ impl Stop<'_> {
         let failures = failure_marks(&seen.reports);
         let reason = failure_reason(seen);
         if let (Some(stop), Reason::GatesFailed { gates }) = (&self.facts.session_stop, &reason)
-            && (stop.as_found || failures.iter().all(|failure| stop.red_before.contains(failure)))
+            && (stop.as_found
+                || failures.iter().all(|failure| stop.red_before.iter().any(|red| red.is_same_as(failure))))
         {
             let reason = Reason::RedBefore { gates: gates.clone() };
             return self.let_go(Verdict::Released, reason, None, Some(&seen.tree), failures);
@@ -506,14 +507,7 @@ fn failure_reason(seen: &GatesSeen) -> Reason {
 }
 
 fn failure_marks(reports: &[GateReport]) -> Vec<FailureMark> {
-    // Times and counters differ from run to run and say nothing about the failure.
-    let without_digits = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let mark = |report: &GateReport| FailureMark {
-        gate: report.gate.clone(),
-        outcome: report.outcome.word().to_owned(),
-        text: Digest::of(without_digits(&report.excerpt)),
-    };
-    failing(reports).map(mark).collect()
+    failing(reports).map(FailureMark::of).collect()
 }
 
 fn trouble(reports: &[GateReport]) -> Trouble {

@@ -20,6 +20,7 @@ use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
 use crate::model::note::NoteValue;
 use crate::model::promise_seen::PromiseSeen;
+use crate::model::results::{Failure, Results};
 use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
 
 /// Who is trying to stop.
@@ -103,6 +104,7 @@ pub enum Event {
     },
     Resumed {
         /// Whether what was used up is granted once more.
+        #[serde(default)]
         renewed: bool,
     },
     Cancelled {
@@ -122,6 +124,7 @@ pub enum Event {
     /// The driver runs its agent once more.
     IterationBegan {
         iteration: u32,
+        #[serde(default)]
         fresh: bool,
     },
     /// The agent's run is over; what it is worth is judged next.
@@ -170,8 +173,10 @@ pub enum Event {
     },
     RunStarted {
         tree: TreeHash,
+        #[serde(default)]
         files: usize,
         /// The process that runs the gates; 0 where it is not known.
+        #[serde(default)]
         pid: i32,
         /// What was odd about reading the tree.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,6 +284,7 @@ pub struct AgentRun {
     /// Of this run alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Micros>,
+    #[serde(default)]
     pub tokens: Tokens,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
@@ -431,13 +437,66 @@ pub enum CancelCause {
     },
 }
 
-/// Enough of a failure to tell at the next attempt whether it is still the same one.
+/// Enough of a failing gate to tell at the next attempt whether it still fails in the same way.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureMark {
     pub gate: GateName,
     pub outcome: String,
+    /// Of the failing tests and problems where they were read, else of the output.
     pub text: Digest,
+    /// The failing tests and problems, as many as the gate's report has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<MarkedFailure>,
+}
+
+/// One failing test or problem of a gate.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MarkedFailure {
+    /// A test's name; a problem's file, code and message.
+    pub name: String,
+    /// A short digest of its message.
+    pub said: String,
+}
+
+impl MarkedFailure {
+    fn of(failure: &Failure<'_>) -> Self {
+        let said = Digest::of(failure.message).short().to_owned();
+        Self { name: failure.identity(), said }
+    }
+
+    pub(crate) fn is_of(&self, failure: &Failure<'_>) -> bool {
+        self.name == failure.identity()
+    }
+
+    pub(crate) fn says_the_same(&self, failure: &Failure<'_>) -> bool {
+        self.said == Digest::of(failure.message).short()
+    }
+}
+
+impl FailureMark {
+    pub fn of(report: &GateReport) -> Self {
+        let failures: Vec<MarkedFailure> = report.failures().iter().map(MarkedFailure::of).collect();
+        let left_out = report.results.as_ref().map_or(0, |results| results.left_out);
+        let is_explained = report.results.as_ref().is_some_and(Results::explain_failure);
+        let text = if is_explained {
+            // Tests that run at the same time are printed in any order.
+            let mut names: Vec<&str> = failures.iter().map(|failure| failure.name.as_str()).collect();
+            names.sort_unstable();
+            let left_out = left_out.to_string();
+            Digest::of_parts(names.into_iter().chain([left_out.as_str()]).map(str::as_bytes))
+        } else {
+            // Times and counters differ from run to run and say nothing about the failure.
+            Digest::of(report.excerpt.chars().filter(|c| !c.is_ascii_digit()).collect::<String>())
+        };
+        Self { gate: report.gate.clone(), outcome: report.outcome.word().to_owned(), text, failures }
+    }
+
+    /// Whether the gate fails in the same way: the same tests and problems, whatever they print.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        (&self.gate, &self.outcome, &self.text) == (&other.gate, &other.outcome, &other.text)
+    }
 }
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -503,7 +503,8 @@ impl LastJudgement {
     /// Whether nothing has changed: the same tree, the same failures for the same reason, and no tool call between.
     pub(crate) fn is_equal_to(&self, now: &Judgement) -> bool {
         self.tree == now.tree
-            && self.failures == now.failures
+            && self.failures.len() == now.failures.len()
+            && self.failures.iter().zip(&now.failures).all(|(last, now)| last.is_same_as(now))
             && self.reason == now.reason
             && self.head == now.head
             && self.tool_call == now.tool_call

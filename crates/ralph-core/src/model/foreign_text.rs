@@ -14,6 +14,11 @@ pub fn clean_for_agent(bytes: &[u8], secrets: &Secrets) -> String {
     defuse(&clean(bytes, secrets))
 }
 
+/// What [`clean`] returned, or a part of it, for a model.
+pub fn defused(clean: &str) -> String {
+    defuse(clean)
+}
+
 /// Takes out terminal escapes, control characters, and characters that hide or reorder text. Of a line that was
 /// overwritten with carriage returns the last state stays, as on the terminal.
 pub(crate) fn without_escapes(text: &str) -> String {
@@ -29,7 +34,8 @@ pub(crate) fn without_escapes(text: &str) -> String {
                 plain.push('\n');
                 line_start = plain.len();
             }
-            '\r' if chars.peek() == Some(&'\n') => {}
+            // A terminal in between turns `\r\n` into `\r\r\n`, which must not wipe the line.
+            '\r' if matches!(chars.peek(), Some('\n' | '\r')) => {}
             '\r' => plain.truncate(line_start),
             '\t' => plain.push('\t'),
             c if c.is_control() || hides_or_reorders(c) => {}
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn terminal_escapes_are_taken_out() {
-        let table: [(&[u8], &str); 10] = [
+        let table: [(&[u8], &str); 11] = [
             (b"\x1b[31mred\x1b[0m", "red"),
             (b"\x1b]0;title\x07text", "text"),
             (b"\x1b]52;c;ZXZpbA==\x1b\\text", "text"),
@@ -183,6 +189,7 @@ mod tests {
             (b"\x1b]never ends\nnext line", "\nnext line"),
             (b"10%\r50%\r100%\ndone", "100%\ndone"),
             (b"dos line\r\nnext", "dos line\nnext"),
+            (b"through a terminal\r\r\nnext", "through a terminal\nnext"),
             ("\u{9b}31mc1".as_bytes(), "c1"),
             ("a\u{202e}b\u{200b}c".as_bytes(), "abc"),
         ];

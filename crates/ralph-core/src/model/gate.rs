@@ -5,12 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::id::{Digest, GateName};
+use crate::model::results::{Failure, Results};
+use crate::model::results_source::ResultsSource;
 
 pub mod outcome;
 pub mod plan;
 pub mod receipt;
 
-pub use outcome::{Answer, Outcome};
+pub use outcome::{Answer, Outcome, shell_found_no_program};
 
 /// How long a gate may take where nobody says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -28,6 +30,10 @@ pub struct Gate {
     /// How often a failure is tried again; a pass then is *flaky*.
     pub retries: u32,
     pub order: Order,
+    /// Where its results are, if not in its output or in a format that is recognised. It explains, so it is no part of
+    /// the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<ResultsSource>,
 }
 
 /// When a gate may start.
@@ -67,6 +73,9 @@ pub struct GateReport {
     /// The informative part of the output: plain text, secrets and control tokens neutralised.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub excerpt: String,
+    /// The failing tests and problems that its output names, and how many tests ran. None where nothing was recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<Results>,
     /// Files of the tree that differ after this gate ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
@@ -80,6 +89,14 @@ impl GateReport {
 
     pub fn reused(&self) -> bool {
         self.outcome == Outcome::Passed && self.runs == 0
+    }
+
+    /// The failing tests and problems of a gate that did not pass.
+    pub fn failures(&self) -> Vec<Failure<'_>> {
+        if self.outcome == Outcome::Passed {
+            return Vec::new();
+        }
+        self.results.as_ref().map(Results::failures).unwrap_or_default()
     }
 
     /// What a required gate's result means for the verdict; an advisory one never holds anybody.

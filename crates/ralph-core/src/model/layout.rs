@@ -32,6 +32,8 @@ pub struct LayoutData {
     pub export: Option<&'static str>,
     /// How much of a gate's output the agent is shown, in characters.
     pub excerpt: usize,
+    /// How much the agent is told about one gate's failing tests and problems, in characters.
+    pub failures: usize,
     pub clocks: Clocks,
     pub phrases: Phrases,
 }

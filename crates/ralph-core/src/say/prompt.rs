@@ -9,9 +9,11 @@ use crate::ledger::facts::Standing;
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::finding::{GatesSeen, TasksSeen};
-use crate::model::gate::{Answer, Gate, GateReport};
-use crate::say::excerpt::excerpt;
-use crate::say::feedback::{changed_by_gates, changed_definition, gate_block, since_last_time};
+use crate::model::gate::Gate;
+use crate::say::feedback::{
+    MOST_CHARACTERS, Telling, changed_by_gates, changed_definition, gate_blocks, last_failures,
+    since_last_time,
+};
 
 /// Everything that one iteration's prompt is made of.
 #[derive(Clone, Debug)]
@@ -44,9 +46,8 @@ pub struct LastTime<'a> {
     pub promise_missing: bool,
 }
 
-/// More failing gates than this are only named; mending the first ones changes what the others say.
-const MOST_GATES_SHOWN: usize = 4;
-const MOST_OF_ONE_OUTPUT: usize = 2_000;
+/// In characters; the rest of what the agent is told at once is the task and how it is judged.
+const MOST_OF_ALL_GATES: usize = MOST_CHARACTERS - 1_000;
 const MOST_DENIALS_SHOWN: usize = 5;
 
 pub fn text(iteration: &Iteration<'_>) -> String {
@@ -54,7 +55,7 @@ pub fn text(iteration: &Iteration<'_>) -> String {
     parts.extend(iteration.tasks.and_then(progress));
     if let Some(last) = &iteration.last {
         parts.extend(cut_off(last));
-        parts.extend(failures(last.seen));
+        parts.extend(failures(last, iteration.context));
         parts.extend(changed_by_gates(last.seen));
         parts.extend(since_last_time(last.before, last.seen));
         if let Standing::Changed { difference } = last.standing {
@@ -109,23 +110,16 @@ fn cut_off(last: &LastTime<'_>) -> Option<String> {
         .map(|why| format!("The last run was ended before it was ready: {why}. Work in smaller steps."))
 }
 
-fn failures(seen: &GatesSeen) -> Option<String> {
-    let red: Vec<&GateReport> =
-        seen.reports.iter().filter(|report| report.outcome.answer() != Answer::Pass).collect();
-    if red.is_empty() {
-        return None;
-    }
-    let mut blocks = vec!["What failed when the gates were run on the files as they are:".to_owned()];
-    blocks.extend(red.iter().take(MOST_GATES_SHOWN).map(|report| {
-        let excerpt = excerpt(&report.excerpt, MOST_OF_ONE_OUTPUT);
-        gate_block(&GateReport { excerpt, ..(*report).clone() })
-    }));
-    if red.len() > MOST_GATES_SHOWN {
-        let names: Vec<String> =
-            red[MOST_GATES_SHOWN..].iter().map(|report| format!("`{}`", report.gate)).collect();
-        blocks.push(format!("Failing too: {}.", names.join(", ")));
-    }
-    Some(blocks.join("\n\n"))
+fn failures(last: &LastTime<'_>, context: &Context) -> Option<String> {
+    let telling = Telling {
+        last: last_failures(last.before),
+        remembers: matches!(context, Context::Continue(_)),
+        most: MOST_OF_ALL_GATES,
+        most_of_one: MOST_OF_ALL_GATES,
+    };
+    let blocks = gate_blocks(last.seen, &telling);
+    let heading = "What failed when the gates were run on the files as they are:";
+    (!blocks.is_empty()).then(|| format!("{heading}\n\n{}", blocks.join("\n\n")))
 }
 
 /// So that it does not try the same again and wait for nobody.
@@ -183,7 +177,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::gate::{DEFAULT_TIMEOUT, Order, Outcome};
+    use crate::model::gate::{DEFAULT_TIMEOUT, GateReport, Order, Outcome};
     use crate::model::id::{GateName, SessionId, TreeHash};
 
     fn gate(run: &str) -> Gate {
@@ -194,6 +188,7 @@ mod tests {
             advisory: false,
             inputs: Vec::new(),
             retries: 0,
+            results: None,
             order: Order::AfterAllAbove,
         }
     }
@@ -208,6 +203,7 @@ mod tests {
             runs: 1,
             log: None,
             excerpt: excerpt.into(),
+            results: None,
             changed: Vec::new(),
         }
     }
@@ -356,7 +352,7 @@ mod tests {
             .collect();
         let (state, seen) = (State::default(), seen(reports));
         let told = text(&Iteration { number: 2, last: Some(last(&state, &seen)), ..first(&gates) });
-        assert!(told.chars().count() < 12_000, "{}", told.chars().count());
+        assert!(told.chars().count() < 6_000, "{}", told.chars().count());
         assert!(told.contains("Failing too: `gate 4`, `gate 5`") && told.contains("`gate 39`."), "{told}");
     }
 }

@@ -48,6 +48,7 @@ mod tests {
             advisory,
             inputs: Vec::new(),
             retries: 0,
+            results: None,
             order: Order::AfterAllAbove,
         }
     }

@@ -58,6 +58,7 @@ impl Scene {
             advisory: false,
             inputs: Vec::new(),
             retries: 0,
+            results: None,
             order: Order::AfterAllAbove,
         };
         let profile = list::find(self.client.name(), &[]).unwrap();

@@ -34,6 +34,7 @@ pub(crate) mod environment;
 mod gates_lock;
 mod one_gate;
 pub(crate) mod receipts;
+mod report_files;
 
 use environment::GateEnvironment;
 pub(crate) use gates_lock::GatesLock;
@@ -418,6 +419,7 @@ fn report(gate: &Gate, ran: Ran, changed: Vec<String>) -> GateReport {
         runs: ran.runs,
         log: ran.log.map(|log| log.to_string_lossy().into_owned()),
         excerpt: ran.excerpt,
+        results: ran.results,
         changed,
     }
 }
@@ -436,6 +438,7 @@ fn not_begun(gate: &Gate) -> GateReport {
         runs: 0,
         log: None,
         excerpt: String::new(),
+        results: None,
         changed: Vec::new(),
     }
 }
@@ -496,6 +499,7 @@ pub(crate) fn tests_report() -> GateReport {
         runs: 1,
         log: None,
         excerpt: String::new(),
+        results: None,
         changed: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Gates: every way in which a command can end, what it is given, and when a receipt stands in for a run.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -91,6 +92,83 @@ fn what_leaves_a_process_behind_is_never_verified_and_nothing_stays() {
         let (reason, _) = sandbox.stop("check").answer().held();
         assert!(reason.contains("(iteration 1/5)") && reason.contains("exited 0 but left"), "{reason}");
     }
+}
+
+/// What a real tool printed, from beside the reader of its output.
+fn recorded(path: &str) -> String {
+    let folder = "../ralph-core/src/claims/results/recorded";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(path);
+    fs::read_to_string(path).expect("a recording")
+}
+
+/// A gate that prints what a tool once printed, and exits as the tool did.
+fn replaying(output: &str, code: u8) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.file("printed.txt", output);
+    sandbox.file("runner", &format!("cat printed.txt; exit {code}\n"));
+    sandbox.file("ralph.yaml", "verify:\n  - { name: test, run: sh runner }\n");
+    sandbox.trust();
+    sandbox
+}
+
+#[test]
+fn a_runner_that_exits_with_the_number_of_its_failures_has_failed() {
+    for code in [126, 127] {
+        for output in [&recorded("mocha/twelve_failures.txt"), "127 checks are wrong\n", ""] {
+            let gate = unverified(&replaying(output, code));
+            assert_eq!(gate["outcome"], json!({"kind": "failed", "code": code}), "{output}");
+        }
+        let gate = unverified(&replaying("sh: 1: vitest: not found\nnpm error code 127\n", code));
+        assert_eq!(gate["outcome"], json!({"kind": "could_not_start", "why": "sh: 1: vitest: not found"}));
+    }
+}
+
+#[test]
+fn the_agent_is_told_every_failing_test_by_name_and_place() {
+    let sandbox = replaying(&recorded("pytest/twelve_failures.txt"), 1);
+    let (reason, detail) = sandbox.stop("check").answer().held();
+    let told = excerpt_of(&detail);
+    let places = told.lines().take_while(|line| line.contains(".py:")).count();
+    assert_eq!(places, 12, "{told}");
+    assert!(
+        detail.contains("Gate `test` failed with exit code 1 after ") && detail.contains(": 12 of "),
+        "{detail}"
+    );
+    assert!(reason.chars().count() + detail.chars().count() <= 6_000, "{}", detail.chars().count());
+    // The second time nothing is explained again, and what is fixed and new is named.
+    sandbox.file("printed.txt", &recorded("pytest/one_failure.txt"));
+    let (_, detail) = sandbox.stop("check").answer().held();
+    let told = excerpt_of(&detail);
+    assert!(told.starts_with("Fixed since the last attempt: "), "{told}");
+    assert!(detail.contains("Since the last attempt: 1"), "{detail}");
+}
+
+#[test]
+fn a_gate_may_name_its_report_files_and_old_ones_do_not_count() {
+    let report = |name: &str| {
+        format!(
+            "<testsuite><testcase name=\"{name}\" file=\"a.py\" line=\"3\"><failure message=\"no\"/></testcase></testsuite>"
+        )
+    };
+    let sandbox = Sandbox::new();
+    sandbox.file(".gitignore", "out/\n");
+    sandbox.file("one.xml", &report("one"));
+    sandbox.file("two.xml", &report("two"));
+    sandbox.file("out/deep/old.xml", &report("old"));
+    sandbox.file(
+        "ralph.yaml",
+        "verify:\n  - name: test\n    run: touch -d 2020-01-01 out/deep/old.xml; cp one.xml two.xml out/deep; exit 1\n    \
+         results: junit:out/**/*.xml\n",
+    );
+    sandbox.trust();
+    let results = unverified(&sandbox)["results"].clone();
+    let names: Vec<&str> =
+        results["tests"].as_array().expect("tests").iter().filter_map(|test| test["name"].as_str()).collect();
+    assert_eq!(names, ["one", "two"], "{results:#}");
+    assert_eq!((&results["formats"], &results["counts"]["failed"]), (&json!(["junit"]), &json!(2)));
+    sandbox.ralph(&["trust", "--show"]).success().says("results: junit:out/**/*.xml");
+    sandbox.file("ralph.yaml", "verify:\n  - {run: 'true', results: junti}\n");
+    sandbox.ralph(&["verify"]).exits(2).says("unknown format `junti`").says("did you mean `junit`?");
 }
 
 #[test]

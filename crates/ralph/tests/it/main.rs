@@ -16,6 +16,7 @@ mod driver;
 mod driver_kills;
 mod follow;
 mod gates;
+mod gates_guide;
 mod guard;
 mod guide;
 mod holes;

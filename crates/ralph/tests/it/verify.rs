@@ -71,8 +71,8 @@ fn scripts_can_rely_on_these_keys() {
     assert_eq!(
         keys,
         [
-            "advisory", "changed", "excerpt", "flaky", "log", "name", "outcome", "passed", "reused", "run",
-            "runs", "seconds"
+            "advisory", "changed", "excerpt", "flaky", "log", "name", "outcome", "passed", "results",
+            "reused", "run", "runs", "seconds"
         ]
     );
     assert_eq!(
@@ -174,4 +174,62 @@ fn a_plain_look_holds_nobody_and_uses_no_attempt() {
     assert_eq!(sandbox.read(".trellis/.ralph-state.json"), shown);
     let (reason, _) = sandbox.stop("check").answer().held();
     assert!(reason.contains("2/5"), "{reason}");
+}
+
+/// A repo whose compiler gate fails in two places, after a gate that passes.
+fn with_two_problems() -> Sandbox {
+    Sandbox::gated(
+        "verify:\n  - {name: style, run: 'true'}\n  - name: build\n    run: |\n      \
+         echo \"$PWD/src/a.c:3:5: error: unknown type name 'x'\"\n      \
+         echo 'src/b.c:14:1: error: expected ; before }'\n      exit 1\n",
+    )
+}
+
+#[test]
+fn what_fails_is_listed_under_its_gate() {
+    let sandbox = with_two_problems();
+    let ran = sandbox.ralph(&["verify"]).exits(1);
+    ran.says("gate `build` failed with exit code 1: 2 problems")
+        .says("  src/a.c:3:5  unknown type name 'x'")
+        .says("  src/b.c:14:1  expected ; before }");
+    let gates = sandbox.ralph(&["verify", "--json"]).exits(1).json()["gates"].clone();
+    assert_eq!(gates[0]["results"], json!(null));
+    let problem = &gates[1]["results"]["problems"][1];
+    assert_eq!(
+        problem,
+        &json!({"file": "src/b.c", "line": 14, "column": 1, "severity": "error", "message": "expected ; before }"})
+    );
+}
+
+#[test]
+fn other_tools_get_what_fails_in_their_own_format() {
+    let mut sandbox = with_two_problems();
+    let (junit, sarif) = (sandbox.home().join("verify.xml"), sandbox.home().join("verify.sarif"));
+    let (junit, sarif) = (junit.to_str().expect("a path"), sarif.to_str().expect("a path"));
+    sandbox.ralph(&["verify", "--junit", junit, "--sarif", sarif, "--json"]).exits(1);
+    let xml = std::fs::read_to_string(junit).expect("a report");
+    assert!(
+        xml.contains("<testsuites name=\"ralph verify\" tests=\"4\" failures=\"3\" errors=\"0\">"),
+        "{xml}"
+    );
+    assert!(xml.contains("<failure type=\"failed\" message=\"expected ; before }\">src/b.c:14:1\n"), "{xml}");
+    let log: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(sarif).expect("a report")).expect("JSON");
+    assert_eq!((&log["version"], &log["runs"][0]["results"]), (&json!("2.1.0"), &json!([])));
+    let place = &log["runs"][1]["results"][0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "src/a.c", "a path from the repo: {log:#}");
+    assert_eq!(place["region"], json!({"startLine": 3, "startColumn": 5}));
+    // Annotations are printed where they are asked for, and inside GitHub Actions.
+    let annotation = "::error file=src/a.c,line=3,col=5,title=build::unknown type name 'x'\n";
+    let printed = |sandbox: &Sandbox, more: &[&str]| {
+        let ran = sandbox.ralph(&[&["verify"], more].concat()).exits(1);
+        (ran.stdout.contains(annotation), ran.stderr.contains(annotation))
+    };
+    assert_eq!(printed(&sandbox, &[]), (false, false));
+    assert_eq!(printed(&sandbox, &["--annotations", "github"]), (true, false));
+    sandbox.set("GITHUB_ACTIONS", "true");
+    assert_eq!(printed(&sandbox, &[]), (true, false));
+    assert_eq!(printed(&sandbox, &["--json"]), (false, true));
+    assert_eq!(printed(&sandbox, &["--annotations", "none"]), (false, false));
+    sandbox.ralph(&["verify", "--junit", "/no/such/folder/x.xml"]).exits(2).says("cannot be written");
 }

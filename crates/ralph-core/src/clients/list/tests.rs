@@ -17,6 +17,7 @@ fn gates() -> Vec<Gate> {
         advisory: false,
         inputs: Vec::new(),
         retries: 0,
+        results: None,
         order: Order::AfterAllAbove,
     }]
 }

@@ -10,7 +10,7 @@ use crate::ledger::facts::ExportSeen;
 use crate::model::budget::Budget;
 use crate::model::gate::receipt::{Receipt, Witnessed};
 use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::{AgentId, Digest, SessionId};
 use crate::model::layout::Layout;
 use crate::model::limits::{Limits, Origin, Sourced};
 use crate::model::preset;
@@ -28,6 +28,7 @@ fn gate() -> Gate {
         advisory: false,
         inputs: Vec::new(),
         retries: 0,
+        results: None,
         order: Order::AfterAllAbove,
     }
 }
@@ -42,6 +43,7 @@ fn report(outcome: Outcome) -> GateReport {
         runs: 1,
         log: None,
         excerpt: "1 failing".into(),
+        results: None,
         changed: Vec::new(),
     }
 }

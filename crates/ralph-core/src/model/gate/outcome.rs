@@ -88,6 +88,41 @@ impl Outcome {
     }
 }
 
+/// The line in which a shell says that it could not run a program, where an output has one. The exit codes 126 and 127
+/// alone do not say so: some runners exit with the number of their failures.
+pub fn shell_found_no_program(output: &str) -> Option<&str> {
+    // What called the shell (npm, make) may add some lines of its own.
+    const LAST_LINES: usize = 20;
+    let lines = output.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    lines.take(LAST_LINES).find(|line| is_from_shell(line) && names_missing_program(line))
+}
+
+/// `sh: 1: …`, `/bin/bash: line 1: …`, `env: …`, `./script.sh: line 3: …`, `./script.sh: 3: …`
+fn is_from_shell(line: &str) -> bool {
+    const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "env"];
+    let Some((speaker, rest)) = line.split_once(':') else { return false };
+    let program = speaker.rsplit('/').next().unwrap_or(speaker);
+    // A compiler writes `a.c:3:`, without the space.
+    let rest = rest.strip_prefix(' ').unwrap_or_default();
+    let rest = rest.strip_prefix("line ").unwrap_or(rest);
+    let has_line = rest.split_once(':').is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    SHELLS.contains(&program) || has_line && !speaker.contains(char::is_whitespace)
+}
+
+fn names_missing_program(line: &str) -> bool {
+    const ENDS: [&str; 8] = [
+        ": not found",
+        ": command not found",
+        ": Permission denied",
+        ": permission denied",
+        ": No such file or directory",
+        ": Is a directory",
+        ": required file not found",
+        ": Exec format error",
+    ];
+    ENDS.iter().any(|end| line.ends_with(end)) || line.contains(": command not found: ")
+}
+
 fn processes_in_words(processes: &[String]) -> String {
     if processes.len() == 1 { "1 process".into() } else { format!("{} processes", processes.len()) }
 }
@@ -119,6 +154,31 @@ mod tests {
         ];
         for (outcome, answer) in table {
             assert_eq!(outcome.answer(), answer, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_shell_says_itself_what_it_could_not_run() {
+        for line in [
+            "sh: 1: nosuch: not found",
+            "/bin/sh: 1: ./gate.sh: Permission denied",
+            "bash: line 1: nosuch: command not found",
+            "./check.sh: line 3: nosuch: command not found",
+            "./check.sh: 3: nosuch: not found",
+            "zsh:1: command not found: nosuch",
+            "/usr/bin/env: 'python9': No such file or directory",
+            "sh: vitest: not found\nnpm error code 127\nnpm error path /app",
+        ] {
+            assert_eq!(shell_found_no_program(line), line.lines().next(), "{line}");
+        }
+        for output in [
+            "",
+            "127 failing",
+            "Error: user: not found",
+            "1) the page is not found\n2) login: Permission denied",
+            "  Error: ENOENT: No such file or directory",
+        ] {
+            assert_eq!(shell_found_no_program(output), None, "{output}");
         }
     }
 

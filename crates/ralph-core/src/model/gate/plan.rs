@@ -119,6 +119,7 @@ mod tests {
             advisory: false,
             inputs: Vec::new(),
             retries: 0,
+            results: None,
             order,
         }
     }

@@ -11,6 +11,7 @@ pub(super) const IDEAL: LayoutData = LayoutData {
     no_task: NoTask::Named("unknown"),
     export: Some(".ideal/.verify-state.json"),
     excerpt: 500,
+    failures: 500,
     clocks: Clocks { stale_after: None, clock: Some(HALF_AN_HOUR) },
     phrases: Phrases {
         failed: "Verification failed (iteration {n})",

@@ -16,6 +16,7 @@ pub(super) const NATIVE: LayoutData = LayoutData {
     no_task: NoTask::Nothing,
     export: None,
     excerpt: 2000,
+    failures: 5_000,
     clocks: Clocks { stale_after: Some(HALF_AN_HOUR), clock: None },
     phrases: Phrases {
         failed: "Verification failed (iteration {n}/{max})",

@@ -11,5 +11,6 @@ pub(super) const TRELLIS: LayoutData = LayoutData {
     no_task: NoTask::LetThrough,
     export: Some(".trellis/.ralph-state.json"),
     excerpt: 500,
+    failures: 500,
     ..NATIVE
 };

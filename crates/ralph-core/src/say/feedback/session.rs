@@ -2,8 +2,8 @@
 //! has the task, and tokens are money.
 
 use super::{
-    Feedback, changed_by_gates, changed_definition, gate_block, next_step, one_line, sentence,
-    since_last_time,
+    Feedback, changed_by_gates, changed_definition, next_step, one_line, sentence, since_last_time,
+    with_gates,
 };
 use crate::claims::agent_report::AgentReport;
 use crate::claims::promise::{self, Promise};
@@ -11,7 +11,6 @@ use crate::ledger::facts::{Facts, SessionStop, Standing};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::finding::TasksSeen;
-use crate::model::gate::Answer;
 use crate::model::goal::Goal;
 use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::Reason;
@@ -32,24 +31,23 @@ pub(super) fn for_held(
         }
         None => format!("Cannot tell whether the work is done: {}", sentence(reason)),
     };
-    let mut parts = vec![format!("ralph holds this session for the task: {}", goal.headline())];
-    parts.extend(standing(stop, before, Some(reason)));
+    let mut start = vec![format!("ralph holds this session for the task: {}", goal.headline())];
+    start.extend(standing(stop, before, Some(reason)));
+    let mut end = Vec::new();
     if let Some(seen) = facts.gates() {
-        let red = seen.reports.iter().filter(|report| report.outcome.answer() != Answer::Pass);
-        parts.extend(red.map(gate_block));
-        parts.extend(changed_by_gates(seen));
-        parts.extend(since_last_time(before, seen));
+        end.extend(changed_by_gates(seen));
+        end.extend(since_last_time(before, seen));
     }
     if let Standing::Changed { difference } = &facts.standing {
-        parts.push(changed_definition(difference));
+        end.push(changed_definition(difference));
     }
-    parts.extend(about_promise(goal, stop, reason));
+    end.extend(about_promise(goal, stop, reason));
     match reason {
         Reason::GatesFailed { .. } | Reason::TasksOpen { .. } | Reason::PromiseMissing { .. } => {}
-        other => parts.push(next_step(other)),
+        other => end.push(next_step(other)),
     }
-    parts.push(how_to_finish(goal, facts.gates().is_some()));
-    Feedback { reason: one_line(&line), detail: parts.join("\n\n") }
+    end.push(how_to_finish(goal, facts.gates().is_some()));
+    Feedback { reason: one_line(&line), detail: with_gates(start, facts, before, end) }
 }
 
 /// `iteration 3 of 20`, and the agent calls where they are counted.

@@ -1,14 +1,19 @@
 //! One gate from its first run to its last retry, and what its exit means.
 
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use ralph_core::claims::results;
 use ralph_core::model::foreign_text;
-use ralph_core::model::gate::{Answer, Gate, Outcome};
+use ralph_core::model::gate::{Answer, Gate, Outcome, shell_found_no_program};
 use ralph_core::model::id::Digest;
+use ralph_core::model::results::Results;
+use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
-use super::{GRACE, Run, output_digest};
+use super::{GRACE, Run, output_digest, report_files};
 use crate::sys::proc::{self, Captured, Ended, How, Job, Manners, What};
 use crate::sys::{clock, short_command};
 
@@ -21,6 +26,7 @@ pub(super) struct Ran {
     pub(super) log: Option<PathBuf>,
     pub(super) output: Digest,
     pub(super) excerpt: String,
+    pub(super) results: Option<Results>,
 }
 
 pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
@@ -38,6 +44,7 @@ pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
 fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
     let name = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
     let log = run.logs.join(format!("{}-{name}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
+    let begun = SystemTime::from(clock::now());
     let ended = proc::run(
         &Job {
             command: What::Shell(&gate.run),
@@ -51,22 +58,76 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
         },
         run.stop,
     );
-    let plain = foreign_text::clean_for_agent(&joined(&ended.output), &run.environment.secrets);
-    let outcome = outcome(gate, run.root, &ended, &plain);
+    let secrets = &run.environment.secrets;
+    let text = foreign_text::clean(&joined(&ended.output), secrets);
+    let read = named_results(gate, run.root, &text, begun)
+        .or_else(|| read_results(&ended.output, &text, &log, secrets));
+    let plain = foreign_text::defused(&text);
+    let has_failing_tests = read.as_ref().is_some_and(|read| read.counts.failed > 0);
+    let outcome = outcome(gate, run, &ended, &plain, has_failing_tests);
     let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
     let log = ended.log_error.is_none().then_some(log);
-    Ran { outcome, took: ended.took, runs, log, output, excerpt: shown }
+    let results = read.map(|mut read| {
+        read.name_files_from(&run.root.to_string_lossy());
+        let clean = |text: &str| foreign_text::clean_for_agent(text.as_bytes(), secrets);
+        read.kept(outcome == Outcome::Passed, clean)
+    });
+    Ran { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
 }
 
-fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {
+/// What the config names as the gate's results.
+fn named_results(gate: &Gate, root: &Path, text: &str, begun: SystemTime) -> Option<Results> {
+    let source = gate.results.as_ref()?;
+    match &source.files {
+        Some(files) => report_files::read(root, files, source.format, begun),
+        None => results::read_as(source.format, text),
+    }
+}
+
+/// Of an output that did not fit into memory, more is read from its log: most runners name what failed at the end.
+fn read_results(output: &Captured, text: &str, log: &Path, secrets: &Secrets) -> Option<Results> {
+    if output.missing() == 0 {
+        return results::read(text);
+    }
+    let mut bytes = output.head.clone();
+    let from = append_end_of(log, &mut bytes).unwrap_or_else(|_| {
+        bytes.extend_from_slice(&output.tail);
+        output.total - output.tail.len() as u64
+    });
+    if from > output.head.len() as u64 {
+        // No half of a line is taken for a whole one.
+        let is_end = |byte: &u8| *byte == b'\n';
+        let head = bytes[..output.head.len()].iter().rposition(is_end).map_or(0, |at| at + 1);
+        let tail = bytes[output.head.len()..].iter().position(is_end).unwrap_or(0) + output.head.len();
+        bytes.drain(head..=tail);
+    }
+    let read = results::read(&foreign_text::clean(&bytes, secrets))?;
+    Some(Results { partial: read.partial || from > output.head.len() as u64, ..read })
+}
+
+/// Adds the last part of a log, as much of it as is worth reading and not there yet. Returns where in the log it begins.
+fn append_end_of(log: &Path, bytes: &mut Vec<u8>) -> io::Result<u64> {
+    const MOST: u64 = 2 << 20;
+    let mut file = File::open(log)?;
+    let from = file.metadata()?.len().saturating_sub(MOST).max(bytes.len() as u64);
+    file.seek(SeekFrom::Start(from))?;
+    file.take(MOST).read_to_end(bytes)?;
+    Ok(from)
+}
+
+fn outcome(gate: &Gate, run: &Run<'_>, ended: &Ended, plain: &str, has_failing_tests: bool) -> Outcome {
     let last_line =
         || plain.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
     match &ended.how {
         How::Exited { code: 0 } => Outcome::Passed,
-        // The shell's own words for "not found" and "not executable".
-        How::Exited { code: 126 | 127 } => Outcome::CouldNotStart { why: last_line() },
-        How::Exited { code: 2 } if !shell_understands(&gate.run, root) => Outcome::CouldNotStart {
+        // The shell's codes for "not executable" and "not found"; but some runners exit with the number of failures.
+        How::Exited { code: code @ (126 | 127) } if has_failing_tests => Outcome::Failed { code: *code },
+        How::Exited { code: code @ (126 | 127) } => match why_not_started(gate, run, *code, plain) {
+            Some(why) => Outcome::CouldNotStart { why },
+            None => Outcome::Failed { code: *code },
+        },
+        How::Exited { code: 2 } if !shell_understands(&gate.run, run.root) => Outcome::CouldNotStart {
             why: format!("the shell does not understand the command: {}", last_line()),
         },
         How::Exited { code } => Outcome::Failed { code: *code },
@@ -76,6 +137,43 @@ fn outcome(gate: &Gate, root: &Path, ended: &Ended, plain: &str) -> Outcome {
         How::CouldNotStart { why } => Outcome::CouldNotStart { why: why.clone() },
         How::Stopped => Outcome::DidNotFit,
     }
+}
+
+/// Why a command with the shell's exit code for it was not run: the shell said so, the command says so itself, or its
+/// program is not there.
+fn why_not_started(gate: &Gate, run: &Run<'_>, code: i32, plain: &str) -> Option<String> {
+    if let Some(line) = shell_found_no_program(plain) {
+        return Some(line.to_owned());
+    }
+    let last_line = || plain.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    if exits_by_itself_with(&gate.run, code) {
+        return Some(last_line().map_or_else(|| format!("exit code {code}"), str::to_owned));
+    }
+    let program = gate.run.split_whitespace().next()?;
+    (!is_there(program, run)).then(|| format!("there is no program `{program}`"))
+}
+
+/// `tool || exit 127`: a command says in the shell's way that its tool could not do its work.
+fn exits_by_itself_with(command: &str, code: i32) -> bool {
+    let ends = command.split("exit ").skip(1);
+    let code = code.to_string();
+    let numbers = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == code);
+    ends.into_iter().any(|end| numbers(end.split(['\n', ';', '}']).next().unwrap_or(end)))
+}
+
+/// Whether the shell knows this word as a program, a path or a word of its own. A word that is more than a plain one is
+/// not looked at.
+fn is_there(program: &str, run: &Run<'_>) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+-".contains(c);
+    if !program.chars().all(is_plain) {
+        return true;
+    }
+    let mut shell = short_command::command("sh");
+    shell.args(["-c", "command -v -- \"$1\" >/dev/null", "sh", program]).current_dir(run.root);
+    shell.env_clear().envs(run.environment.variables.iter().map(|(name, value)| (name, value)));
+    let answer = short_command::run(shell, None, &std::env::temp_dir(), PATIENCE);
+    answer.ok().flatten().is_none_or(|answer| answer.status.success())
 }
 
 /// Exit code 2 is a syntax error of the shell, or a tool's own word; the shell can be asked without running anything.

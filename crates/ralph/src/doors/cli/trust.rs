@@ -264,6 +264,9 @@ fn show_gate(gate: &Gate) {
     if gate.retries > 0 {
         lines.push(format!("retries: {} (a failure is tried again)", gate.retries));
     }
+    if let Some(results) = &gate.results {
+        lines.push(format!("results: {} (names what fails)", shown(&results.to_string())));
+    }
     match &gate.order {
         Order::AfterAllAbove => {}
         Order::WithNeighbours => lines.push("parallel: runs beside its neighbours".into()),

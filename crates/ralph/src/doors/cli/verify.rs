@@ -1,6 +1,8 @@
 //! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
 
 use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ralph_core::ledger::decide::Decision;
@@ -12,7 +14,7 @@ use ralph_core::model::gate::{Answer, Gate, GateReport, Order};
 use ralph_core::model::limits::{Limits, Sourced};
 use ralph_core::model::preset;
 use ralph_core::model::verdict::{Reason, Trouble, Verdict};
-use ralph_core::say::feedback;
+use ralph_core::say::{annotations, feedback, junit, sarif};
 use serde_json::{Value, json};
 
 use super::context::Place;
@@ -25,11 +27,13 @@ use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
 use crate::store::effective_gates::{Found, InForce};
 use crate::store::ledger;
 use crate::store::repo::Repo;
+use crate::sys::env;
 
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  ralph verify              all gates, receipts where nothing changed\n  \
-ralph verify test lint    only these two\n  ralph verify --fresh      run everything again"
+ralph verify test lint    only these two\n  ralph verify --fresh      run everything again\n  \
+ralph verify --junit verify.xml    for a CI system that shows test reports"
 )]
 pub(super) struct Arguments {
     /// Only these gates
@@ -49,6 +53,54 @@ pub(super) struct Arguments {
     /// One JSON object on stdout, for scripts
     #[arg(long)]
     json: bool,
+    /// Also write the gates and their failing tests to FILE as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Also write failing tests and problems to FILE as SARIF, for code scanning
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Print failing tests and problems as annotations of this CI system (default: github inside GitHub Actions)
+    #[arg(long, value_name = "SYSTEM")]
+    annotations: Option<Annotations>,
+}
+
+/// Where failures are shown beside the code.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Annotations {
+    Github,
+    None,
+}
+
+impl Arguments {
+    /// The reports for other tools, written before the result is printed: it is the last word.
+    fn write_reports(&self, reports: &[GateReport], root: &Path) -> Result<(), Failure> {
+        let root = root.to_string_lossy();
+        if let Some(file) = &self.junit {
+            write_report(file, junit::xml(reports))?;
+        }
+        if let Some(file) = &self.sarif {
+            write_report(file, format!("{:#}\n", sarif::log(reports, &root)))?;
+        }
+        if self.annotates() {
+            for line in annotations::github(reports, &root) {
+                // GitHub reads both streams; stdout is the JSON object's.
+                if self.json { terminal::remark(line) } else { terminal::say(line) }
+            }
+        }
+        Ok(())
+    }
+
+    fn annotates(&self) -> bool {
+        let in_actions = || env::text("GITHUB_ACTIONS").is_some_and(|value| value == "true");
+        self.annotations.map_or_else(in_actions, |annotations| annotations == Annotations::Github)
+    }
+}
+
+fn write_report(file: &Path, text: String) -> Result<(), Failure> {
+    fs::write(file, text).map_err(|error| {
+        Failure::new(exit::USAGE, format!("{} cannot be written: {error}", file.display()))
+            .hint("the gates ran, but their report is missing; name a file in a folder that exists")
+    })
 }
 
 pub(super) fn run(arguments: &Arguments) -> Done {
@@ -94,6 +146,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
     drop(live);
     let result = Verified::from(&outcome.decision, &outcome.facts, subset);
+    arguments.write_reports(result.reports(), &place.workspace.repo.root)?;
     if arguments.json {
         terminal::json(&result.json());
     } else {
@@ -220,6 +273,10 @@ impl<'a> Verified<'a> {
         self.facts.gates()
     }
 
+    fn reports(&self) -> &[GateReport] {
+        self.gates().map_or(&[], |seen| &seen.reports)
+    }
+
     pub(super) fn exit_code(&self) -> u8 {
         exit::of_verdict(self.verdict)
     }
@@ -233,7 +290,7 @@ impl<'a> Verified<'a> {
     }
 
     pub(super) fn show(&self) {
-        let reports: &[GateReport] = self.gates().map_or(&[], |seen| &seen.reports);
+        let reports = self.reports();
         let width = table::width(reports.iter().map(|report| &report.gate));
         for report in reports {
             terminal::say(table::line(report, width));
@@ -284,6 +341,7 @@ fn gate_json(report: &GateReport) -> Value {
         "seconds": report.took.as_secs_f64(),
         "changed": report.changed,
         "excerpt": report.excerpt,
+        "results": report.results,
         "log": report.log,
     })
 }

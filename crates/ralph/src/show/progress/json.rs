@@ -15,6 +15,7 @@ use ralph_core::model::gate::{Gate, GateReport, Outcome};
 use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::money::Micros;
+use ralph_core::model::results::Results;
 use ralph_core::model::verdict::{LimitHit, Verdict};
 use serde::Serialize;
 use serde_json::Value;
@@ -231,6 +232,8 @@ struct GateFinished<'a> {
     runs: u32,
     log: Option<&'a str>,
     excerpt: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results: Option<&'a Results>,
     changed: &'a [String],
 }
 
@@ -249,6 +252,7 @@ impl<'a> GateFinished<'a> {
             runs: report.runs,
             log: report.log.as_deref(),
             excerpt: &report.excerpt,
+            results: report.results.as_ref(),
             changed: &report.changed,
         }
     }

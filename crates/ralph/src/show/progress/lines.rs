@@ -15,7 +15,7 @@ use ralph_core::model::gate::{GateReport, Outcome};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
-use ralph_core::say::feedback;
+use ralph_core::say::{failures, feedback};
 
 use crate::show::progress::plan::PlanSheet;
 
@@ -281,12 +281,26 @@ fn gate_finished(report: &GateReport) -> Vec<String> {
     let advisory = if report.advisory { " (advisory)" } else { "" };
     let mut lines = vec![format!("gate {name} {what}{advisory}")];
     if report.outcome != Outcome::Passed {
-        lines.extend(last_lines(&report.excerpt));
+        lines.extend(what_fails(report));
     }
     if let Some(log) = report.log.as_ref().filter(|_| report.outcome != Outcome::Passed) {
         lines.push(format!("  whole output: {}", one_line(log, 500)));
     }
     lines
+}
+
+/// Some failing tests and problems by name and place; where none was read, the end of the output.
+fn what_fails(report: &GateReport) -> Vec<String> {
+    const MOST: usize = 4;
+    let failures = report.failures();
+    if failures.is_empty() {
+        return last_lines(&report.excerpt);
+    }
+    let shown =
+        failures.iter().take(MOST).map(|failure| format!("  | {}", one_line(&failures::line(failure), 160)));
+    let left_out = report.results.as_ref().map_or(0, |results| results.left_out);
+    let more = failures.len().saturating_sub(MOST) + left_out;
+    shown.chain((more > 0).then(|| format!("  | and {more} more"))).collect()
 }
 
 /// Where most tools say what is wrong; all of it is in the log.

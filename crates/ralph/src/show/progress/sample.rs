@@ -37,6 +37,7 @@ pub(crate) fn gate(name: &str, run: &str) -> Gate {
         advisory: false,
         inputs: Vec::new(),
         retries: 0,
+        results: None,
         order: Order::AfterAllAbove,
     }
 }
@@ -51,6 +52,7 @@ pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
         runs: 1,
         log: Some(format!("/logs/{name}")),
         excerpt: String::new(),
+        results: None,
         changed: Vec::new(),
     }
 }
@@ -121,6 +123,7 @@ pub(crate) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
                 gate: gate.clone(),
                 outcome: "failed".into(),
                 text: Digest::of("text"),
+                failures: Vec::new(),
             })
             .collect(),
         _ => Vec::new(),

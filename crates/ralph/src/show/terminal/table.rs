@@ -3,6 +3,7 @@
 use ralph_core::model::duration;
 use ralph_core::model::gate::{Answer, GateReport, Outcome};
 use ralph_core::model::id::GateName;
+use ralph_core::say::failures;
 
 use super::{BAD, FAINT, GOOD, ODD, paint, say};
 
@@ -46,11 +47,13 @@ pub(crate) fn width<'a>(names: impl Iterator<Item = &'a GateName>) -> usize {
     names.map(|name| name.as_str().chars().count()).max().unwrap_or(0).clamp(8, 60)
 }
 
-/// What a failing gate printed, and where the rest is.
+/// What fails in a gate by name and place, else what it printed; and where the rest is.
 pub(crate) fn behind(report: &GateReport) {
-    say(format_args!("\n{} `{}` {}", paint(BAD, "gate"), report.gate, report.outcome.sentence()));
+    let counts = report.results.as_ref().and_then(failures::counts);
+    let counts = counts.map(|counts| format!(": {counts}")).unwrap_or_default();
+    say(format_args!("\n{} `{}` {}{counts}", paint(BAD, "gate"), report.gate, report.outcome.sentence()));
     say(paint(FAINT, format!("  $ {}", report.run)));
-    for line in report.excerpt.lines() {
+    for line in failures::shown(report).lines() {
         say(format_args!("  {line}"));
     }
     if let Some(log) = &report.log {

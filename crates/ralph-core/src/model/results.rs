@@ -1,0 +1,231 @@
+//! What a gate's output or report file says about tests and code, as data. The readers are in `claims::results`.
+
+use crate::model::result_format::ResultFormat;
+use serde::{Deserialize, Serialize};
+
+/// How a test ended. One that is marked as to-do or expected to fail counts as skipped.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestOutcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// One test of a run. A test file or package that could not be loaded is a failed test with that file's name.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestResult {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    pub outcome: TestOutcome,
+    /// What went wrong, in one line; empty if nothing did or nothing was printed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// What the runner printed about it, without frames inside dependencies; expected and actual values are kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+/// How bad a problem is in the eyes of the tool that found it, the worst first.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Error,
+    Warning,
+    Note,
+}
+
+/// What a compiler or linter found in a file.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CodeProblem {
+    /// None where a tool complains about its own settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    pub severity: Severity,
+    /// The rule or error number, for example `E0308` or `no-unused-vars`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    pub message: String,
+}
+
+/// How many tests ended how.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestCounts {
+    pub passed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+impl TestCounts {
+    pub fn total(self) -> usize {
+        self.passed + self.failed + self.skipped
+    }
+}
+
+/// All that was recognised in an output or a report file.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Results {
+    /// The tools whose output was recognised, each once, in order of appearance.
+    pub formats: Vec<ResultFormat>,
+    /// Failing tests always; passing and skipped ones where the runner lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestResult>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<CodeProblem>,
+    /// As printed by the runners; many list only the failing tests.
+    pub counts: TestCounts,
+    /// Whether the middle of a very long output was left out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub partial: bool,
+    /// Failing tests and problems that were left out to keep the list short.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
+}
+
+/// A failing test or a problem: one entry of the list that everybody is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure<'a> {
+    pub file: Option<&'a str>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    /// The test's name, or the problem's code.
+    pub name: Option<&'a str>,
+    pub message: &'a str,
+    pub detail: &'a str,
+    pub severity: Severity,
+    kind: FailureKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FailureKind {
+    Test,
+    Problem,
+}
+
+impl<'a> Failure<'a> {
+    fn of_test(test: &'a TestResult) -> Self {
+        Self {
+            file: test.file.as_deref(),
+            line: test.line,
+            column: None,
+            name: Some(&test.name),
+            message: &test.message,
+            detail: &test.detail,
+            severity: Severity::Error,
+            kind: FailureKind::Test,
+        }
+    }
+
+    fn of_problem(problem: &'a CodeProblem) -> Self {
+        Self {
+            file: problem.file.as_deref(),
+            line: problem.line,
+            column: problem.column,
+            name: problem.code.as_deref(),
+            message: &problem.message,
+            detail: "",
+            severity: problem.severity,
+            kind: FailureKind::Problem,
+        }
+    }
+
+    pub fn is_test(&self) -> bool {
+        self.kind == FailureKind::Test
+    }
+
+    /// What makes it the same failure at the next attempt. Lines are no part of it: they move with every edit above.
+    pub fn identity(&self) -> String {
+        match self.kind {
+            FailureKind::Test => self.name.unwrap_or_default().to_owned(),
+            FailureKind::Problem => {
+                let parts = [self.file, self.name, Some(self.message)];
+                parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
+            }
+        }
+    }
+
+    /// `src/a.rs:12:5`, as far as it is known.
+    pub fn place(&self) -> Option<String> {
+        let numbers = [self.line, self.line.and(self.column)].into_iter().flatten();
+        self.file.map(|file| numbers.fold(file.to_owned(), |place, number| format!("{place}:{number}")))
+    }
+}
+
+impl Results {
+    pub fn failed_tests(&self) -> impl Iterator<Item = &TestResult> {
+        self.tests.iter().filter(|test| test.outcome == TestOutcome::Failed)
+    }
+
+    /// Every failing test, then every problem that can have failed the command: warnings only where there is no error.
+    pub fn failures(&self) -> Vec<Failure<'_>> {
+        let tests = self.failed_tests().map(Failure::of_test);
+        let problems = self.decisive_problems().map(Failure::of_problem);
+        tests.chain(problems).collect()
+    }
+
+    /// Whether a failing test or an error was read: the reason of a failure, and not only something beside it.
+    pub fn explain_failure(&self) -> bool {
+        let has_error = self.problems.iter().any(|problem| problem.severity == Severity::Error);
+        has_error || self.failed_tests().next().is_some()
+    }
+
+    fn decisive_problems(&self) -> impl Iterator<Item = &CodeProblem> {
+        let worst = if self.explain_failure() {
+            Some(Severity::Error)
+        } else {
+            self.problems.iter().map(|problem| problem.severity).min()
+        };
+        self.problems.iter().filter(move |problem| Some(problem.severity) == worst)
+    }
+
+    /// Names the files inside a folder from there; some tools print whole paths.
+    pub fn name_files_from(&mut self, folder: &str) {
+        let folder = folder.trim_end_matches('/');
+        let tests = self.tests.iter_mut().map(|test| &mut test.file);
+        let problems = self.problems.iter_mut().map(|problem| &mut problem.file);
+        for file in tests.chain(problems).flatten() {
+            if let Some(inside) = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) {
+                *file = inside.to_owned();
+            }
+        }
+    }
+
+    /// Keeps what can have failed the command, at most so many in all. A command that passed has no failures.
+    pub fn keep_failures(&mut self, passed: bool, most: usize) {
+        if passed {
+            self.tests.clear();
+            self.problems.clear();
+            return;
+        }
+        let problems: Vec<CodeProblem> = self.decisive_problems().cloned().collect();
+        self.problems = problems;
+        self.tests.retain(|test| test.outcome == TestOutcome::Failed);
+        let all = self.tests.len().max(self.counts.failed) + self.problems.len();
+        self.tests.truncate(most);
+        self.problems.truncate(most - self.tests.len());
+        self.left_out = all - self.tests.len() - self.problems.len();
+    }
+}

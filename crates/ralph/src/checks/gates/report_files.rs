@@ -1,0 +1,60 @@
+//! Report files that a gate writes (`results: junit:target/*.xml`). Only those of this run count: an older one says what
+//! was.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::WalkBuilder;
+use ralph_core::claims::results;
+use ralph_core::model::result_format::ResultFormat;
+use ralph_core::model::results::Results;
+
+const MOST_FILES: usize = 1_000;
+const MOST_ENTRIES: usize = 100_000;
+const MOST_BYTES: u64 = 8 << 20;
+
+/// File systems keep times more coarsely than clocks.
+const COARSE: Duration = Duration::from_secs(1);
+
+/// What the report files say that match the glob and were written since the gate began. None where there are none, or none
+/// in this format.
+pub(super) fn read(root: &Path, glob: &str, format: ResultFormat, begun: SystemTime) -> Option<Results> {
+    let matcher = GlobBuilder::new(glob).literal_separator(true).build().ok()?.compile_matcher();
+    let mut all: Option<Results> = None;
+    for path in written_since(root, glob, &matcher, begun.checked_sub(COARSE)?) {
+        let read = contents(&path).ok().and_then(|text| results::read_as(format, &text));
+        match (&mut all, read) {
+            (Some(all), Some(read)) => all.merge(read),
+            (None, read) => all = read,
+            (Some(_), None) => {}
+        }
+    }
+    all
+}
+
+fn written_since(root: &Path, glob: &str, matcher: &GlobMatcher, since: SystemTime) -> Vec<PathBuf> {
+    // Reports are often in folders that git ignores, and those are large: only what is before the first wildcard is walked.
+    let literal =
+        glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect::<Vec<_>>().join("/");
+    let base = root.join(literal);
+    let is_new = |path: &Path| {
+        let metadata = fs::symlink_metadata(path);
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.modified().is_ok_and(|at| at >= since))
+    };
+    let walk = WalkBuilder::new(base).standard_filters(false).follow_links(false).build();
+    let entries = walk.take(MOST_ENTRIES).flatten().map(ignore::DirEntry::into_path);
+    let matching =
+        entries.filter(|path| path.strip_prefix(root).is_ok_and(|inside| matcher.is_match(inside)));
+    let mut files: Vec<PathBuf> = matching.filter(|path| is_new(path)).take(MOST_FILES).collect();
+    files.sort();
+    files
+}
+
+fn contents(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
