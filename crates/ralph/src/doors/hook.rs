@@ -4,6 +4,7 @@
 //! Whatever goes wrong in here, the stop goes through with a message: a hook never traps a person. Only a decision of
 //! the engine holds anybody.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
@@ -167,7 +168,7 @@ fn answer(
     if driven::are_we_driven(&home) {
         return Ok(HookReply::Silent);
     }
-    let door = SessionEvent { client, call, session, home: &home, options, deadline };
+    let door = SessionEvent { client, call, session, home: &home, options, deadline, found: OnceCell::new() };
     let reply = match &call.event {
         HookEvent::SubagentStop => {
             let reply = member::stops(client, call, options, deadline)?;

@@ -87,7 +87,7 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// Opens a file, and only a file, to be read; none where there is none.
 pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     match open_without_waiting(path) {
-        Ok(file) => must_be_a_file(&file, path).map(|()| Some(file)),
+        Ok(file) => must_be_a_file(&file, path).map(|_| Some(file)),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -97,15 +97,22 @@ pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     const LARGEST: u64 = 1 << 30;
     let file = open_without_waiting(path)?;
-    must_be_a_file(&file, path)?;
-    let mut text = Vec::new();
-    file.take(LARGEST).read_to_end(&mut text)?;
+    let length = must_be_a_file(&file, path)?;
+    read_at_most(&file, length, LARGEST)
+}
+
+/// In as few calls as there can be: without room for all of it, a file is read in small parts.
+fn read_at_most(file: &File, length: u64, most: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(usize::try_from(length.min(most)).unwrap_or_default() + 1);
+    file.take(most).read_to_end(&mut text)?;
     Ok(text)
 }
 
-fn must_be_a_file(file: &File, path: &Path) -> io::Result<()> {
-    if file.metadata()?.is_file() {
-        return Ok(());
+/// Its length, where it is one.
+fn must_be_a_file(file: &File, path: &Path) -> io::Result<u64> {
+    let meta = file.metadata()?;
+    if meta.is_file() {
+        return Ok(meta.len());
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{}: it is not a file", path.display())))
 }
@@ -123,11 +130,11 @@ pub(crate) fn read_foreign(path: &Path) -> io::Result<Option<Vec<u8>>> {
         Err(_) if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) => return refused("it is not a file"),
         Err(error) => return Err(error),
     };
-    if !file.metadata()?.is_file() {
+    let meta = file.metadata()?;
+    if !meta.is_file() {
         return refused("it is not a file");
     }
-    let mut text = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut text)?;
+    let text = read_at_most(&file, meta.len(), LARGEST + 1)?;
     if text.len() as u64 > LARGEST { refused("it is larger than 4 MiB") } else { Ok(Some(text)) }
 }
 

@@ -1,6 +1,7 @@
 //! One event of a client's session, and all that is needed to answer it. What each event means is in the files beside this
 //! one.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::loops::ancestry;
 use crate::loops::judge::{self, Asked};
 use crate::store::home::Home;
 use crate::store::notices;
+use crate::store::workspace::Workspace;
 use crate::sys::clock;
 use crate::work_tree::fingerprint::Tree;
 
@@ -76,6 +78,8 @@ pub(crate) struct SessionEvent<'a> {
     pub(crate) home: &'a Home,
     pub(crate) options: &'a HookOptions,
     pub(crate) deadline: Instant,
+    /// The repo that the session's folder lies in, once somebody asked.
+    pub(crate) found: OnceCell<Option<Workspace>>,
 }
 
 impl SessionEvent<'_> {
@@ -92,6 +96,16 @@ impl SessionEvent<'_> {
     /// This session, with the process of its client.
     pub(crate) fn carrier(&self) -> Carrier {
         Carrier { session: self.session.clone(), client: self.client_process() }
+    }
+
+    /// The repo that the session's folder lies in. It is looked for once: a stop asks more than once.
+    pub(crate) fn workspace(&self) -> Result<Option<&Workspace>, NotChecked> {
+        if self.found.get().is_none() {
+            let folder = self.folder();
+            let found = folder.map_or(Ok(None), |folder| Workspace::find(self.home, &folder))?;
+            let _first_asked = self.found.set(found.map(|workspace| self.with_options(workspace)));
+        }
+        Ok(self.found.get().and_then(Option::as_ref))
     }
 
     /// The answer with what the session has yet to be told.

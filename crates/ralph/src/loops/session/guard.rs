@@ -239,7 +239,6 @@ impl SessionEvent<'_> {
     /// The repo asks for its sessions to be guarded, and nothing that was accepted is known: it never was, or what ralph
     /// remembers is gone.
     fn tell_of_lost_guard(&self) -> Result<HookReply, NotChecked> {
-        let Some(folder) = self.folder() else { return Ok(HookReply::Silent) };
         let asks = |file: &ConfigFile| {
             file.text.windows(7).any(|window| window == b"session")
                 && effective_gates::parse(
@@ -249,10 +248,9 @@ impl SessionEvent<'_> {
                 )
                 .is_ok_and(|config| config.enabled && config.guard.holds_session())
         };
-        let trust = Trust::load(self.home)?;
-        let Some(repo) = trust.repo_of(&folder)? else { return Ok(HookReply::Silent) };
-        let guard = Loop::new(&self.home.repo(&repo.id()), &guard_id(self.session));
-        if guard.state()?.is_running() {
+        let Some(workspace) = self.workspace()? else { return Ok(HookReply::Silent) };
+        let (trust, repo) = (workspace.trust()?, &workspace.repo);
+        if workspace.state_of(&guard_id(self.session))?.is_running() {
             return Ok(tell(format!(
                 "ralph: this session is blocked by the gates of {}, but what guarded it is gone; this stop was not checked. \
                  UNVERIFIED.",
@@ -260,7 +258,7 @@ impl SessionEvent<'_> {
             )));
         }
         match repo.config() {
-            Ok(Some(file)) if asks(&file) && trust.revoked_at(&repo).is_none() => self.tell_once(format!(
+            Ok(Some(file)) if asks(&file) && trust.revoked_at(repo).is_none() => self.tell_once(format!(
                 "ralph: {} guards sessions, but no accepted guard is known for {}; this stop was not checked. UNVERIFIED. \
                  Look at the gates and accept them with `ralph trust`.",
                 file.path,

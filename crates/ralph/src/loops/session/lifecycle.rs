@@ -87,8 +87,8 @@ impl SessionEvent<'_> {
     /// The repo of this session, where anything is remembered of it.
     pub(crate) fn known_workspace(&self) -> Result<Option<Workspace>, NotChecked> {
         let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
-        Ok(match Workspace::find(self.home, &folder)? {
-            Some(workspace) => Some(self.with_options(workspace)),
+        Ok(match self.workspace()? {
+            Some(workspace) => Some(workspace.clone()),
             None => Repo::new(&folder).ok().map(|repo| self.with_options(Workspace::new(self.home, repo))),
         })
     }
