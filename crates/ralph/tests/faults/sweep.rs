@@ -139,7 +139,7 @@ impl Injured {
         let killed = output.status.signal() == Some(9) || output.status.code() == Some(128 + 9);
         let log = fs::read(&log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).into_owned();
-        let hits = log.lines().filter(|line| line.ends_with("(INJECTED)")).map(str::to_owned).collect();
+        let hits = injected(&log);
         Self { ran: Ran::of(output), killed, hits }
     }
 
@@ -560,6 +560,29 @@ fn one_object(stdout: &str) -> Result<Value, String> {
 #[expect(clippy::disallowed_methods, reason = "the test's own settings")]
 fn setting(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
+}
+
+/// The calls that failed. Where another thread came in between, the beginning of a call stands in an earlier line.
+fn injected(log: &str) -> Vec<String> {
+    let lines: Vec<&str> = log.lines().collect();
+    let begun = |at: usize, process: &str| {
+        let mut before = lines[..at].iter().rev();
+        before.find(|line| line.starts_with(process) && line.ends_with("<unfinished ...>"))
+    };
+    let hits = lines.iter().enumerate().filter(|(_, line)| line.ends_with("(INJECTED)"));
+    hits.map(|(at, line)| match line.split_once(" <... ") {
+        Some((process, rest)) => format!("{} {rest}", begun(at, process).unwrap_or(line)),
+        None => (*line).to_owned(),
+    })
+    .collect()
+}
+
+#[test]
+fn a_failed_call_is_known_also_where_another_thread_came_in_between() {
+    let log = "7 write(1, \"{\", 9 <unfinished ...>\n8 close(3) = 0\n7 <... write resumed>) = -1 EIO (INJECTED)\n\
+               7 write(5, \"x\", 1) = -1 EIO (INJECTED)";
+    let hits = injected(log);
+    assert!(hits[0].contains("write(1,") && hits[1].contains("write(5,") && hits.len() == 2, "{hits:?}");
 }
 
 #[test]
