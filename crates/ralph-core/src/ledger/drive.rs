@@ -54,7 +54,7 @@ pub fn next(state: &State, now: Timestamp) -> Next {
     if let Some(until) = waits.filter(|until| *until > now) {
         return Next::Wait { until: ends.map_or(until, |ends| until.min(ends)) };
     }
-    let goes_on = drive.wishes.as_ref().is_some_and(|wishes| wishes.memory == Memory::Continue);
+    let goes_on = drive.options.as_ref().is_some_and(|options| options.memory == Memory::Continue);
     let run = |iteration, goes_on: bool| Next::Run {
         iteration,
         context: match &drive.session {

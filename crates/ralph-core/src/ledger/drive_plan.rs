@@ -14,7 +14,7 @@ pub struct DrivePlan {
     pub loop_id: LoopId,
     pub goal: Goal,
     pub profile: Profile,
-    pub wishes: DriveOptions,
+    pub options: DriveOptions,
     pub limits: Limits,
     pub gates: Vec<Gate>,
     /// More that the agent may do, from the person's own config.

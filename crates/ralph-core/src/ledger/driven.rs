@@ -18,7 +18,7 @@ use crate::model::promise_seen::PromiseSeen;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drive {
-    pub wishes: Option<DriveOptions>,
+    pub options: Option<DriveOptions>,
     /// Iterations that count, the open one included.
     pub iterations: u32,
     pub open: Option<OpenIteration>,

@@ -207,7 +207,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// The state so far, as JSON: whoever reads a long ledger begins here. It says nothing new.
+    /// The state so far, as JSON: a reader of a long ledger begins here. It says nothing new.
     Carried {
         state: String,
     },

@@ -24,7 +24,7 @@ pub struct Facts {
     pub layout: Layout,
     pub preset: &'static Preset,
     pub limits: Limits,
-    /// The accepted definition in force; none where nothing was accepted.
+    /// The effective accepted definition; none where nothing was accepted.
     pub definition: Option<Digest>,
     pub standing: Standing,
     /// The checks to look at, in the order in which they decide; none: nothing is asked of anybody.

@@ -242,7 +242,7 @@ impl State {
                 self.limits = Some(limits.clone());
                 self.goal.clone_from(goal);
                 self.prompt.clone_from(prompt);
-                self.drive.wishes.clone_from(drive);
+                self.drive.options.clone_from(drive);
                 self.rewritten.clone_from(rewritten);
                 self.start_count(at);
             }
@@ -397,7 +397,7 @@ impl State {
         self.promise_asked = false;
         self.excused.clear();
         self.idle_holds = 0;
-        self.drive = Drive { wishes: self.drive.wishes.take(), ..Drive::default() };
+        self.drive = Drive { options: self.drive.options.take(), ..Drive::default() };
         self.started_at = Some(at);
         self.rested = 0;
         self.unchanged = 0;

@@ -30,6 +30,6 @@ pub struct DriveOptions {
 pub enum Memory {
     /// Nothing but what the prompt says: a context that does not fill up.
     Fresh,
-    /// The session of the last run is gone on with, where the client can.
+    /// The session of the last run is continued, where the client can.
     Continue,
 }

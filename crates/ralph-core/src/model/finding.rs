@@ -80,7 +80,7 @@ pub struct GatesSeen {
 }
 
 impl GatesSeen {
-    /// A failure is an answer even where another gate could not tell.
+    /// A failure is an answer even where another gate could not be evaluated.
     pub fn answer(&self) -> Answer {
         let mut answer = Answer::Pass;
         for report in &self.reports {

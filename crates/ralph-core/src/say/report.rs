@@ -390,7 +390,7 @@ impl Folding<'_> {
             id: self.id.clone(),
             kind,
             task: plain(&goal.task),
-            agent: drive.as_ref().map(|wishes| plain(&wishes.agent)),
+            agent: drive.as_ref().map(|options| plain(&options.agent)),
             began: at,
             ended: at,
             most_iterations: None,

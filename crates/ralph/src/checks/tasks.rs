@@ -43,7 +43,7 @@ fn in_one_line(task: &Task) -> String {
     format!("{number}{text}{agent}")
 }
 
-/// For whoever shows the progress of a list while it is worked on.
+/// Reads how far a list is, for the view that shows it while the agent works.
 pub(crate) fn progress_of(root: PathBuf, list: ListSource) -> TasksLook {
     Box::new(move || match read(&root, &list) {
         TasksSeen::List { done, total, .. } => Some(TaskProgress { done, total }),

@@ -158,7 +158,7 @@ fn answer(
     if is_second_voice(client, call) {
         return Ok(HookReply::Silent);
     }
-    // Law 4: who has no name is nobody's.
+    // Law 4: a call that names no session belongs to none.
     let Some(session) = &call.session else {
         let is_agent = call.event == HookEvent::SubagentStop;
         return if is_agent { member::stops(client, call, options, deadline) } else { Ok(HookReply::Silent) };

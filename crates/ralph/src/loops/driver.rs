@@ -118,7 +118,7 @@ pub(crate) fn begin(
         limits: plan.limits.clone(),
         goal: Some(plan.goal.clone()),
         prompt: None,
-        drive: Some(plan.wishes.clone()),
+        drive: Some(plan.options.clone()),
         rewritten: rewritten_files::before(repo_home, clock::now()),
     };
     ledger.append(&[began, Event::Owned { owner: lease::ours() }])?;
@@ -169,9 +169,9 @@ pub(crate) fn in_force(workspace: &Workspace, state: &State) -> io::Result<InFor
 
 /// Keeps the tree of a loop that is over, which its driver was killed too early to keep.
 pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
-    if let (Some(number), Some(wishes)) = (state.drive.not_kept(), &state.drive.wishes) {
+    if let (Some(number), Some(options)) = (state.drive.not_kept(), &state.drive.options) {
         let ledger = Arc::new(Loop::new(repo_home, id));
-        let mut keeper = Keeper::new(repo, &ledger, id, wishes, &StopRequest::new());
+        let mut keeper = Keeper::new(repo, &ledger, id, options, &StopRequest::new());
         keeper.finish(number);
         keeper.settle(&mut NoFollower);
         keeper.put_away();
@@ -372,7 +372,7 @@ impl Drive<'_> {
         line: &CommandLine,
     ) -> Result<AgentRan, DriveError> {
         let driver = &mut self.driver;
-        let (wishes, dir) = (&driver.plan.wishes, driver.dir());
+        let (options, dir) = (&driver.plan.options, driver.dir());
         let logs = dir.join("logs");
         files::private_dir(&logs)?;
         judge::keep_newest(&logs);
@@ -389,8 +389,8 @@ impl Drive<'_> {
             },
             log: &logs.join(format!("{stamp}-agent-{iteration}.log")),
             marker: &proc::marker(&judge::run_mark(repo, &driver.plan.loop_id)),
-            longest_run: time_left(state).map_or(wishes.longest_run, |left| left.min(wishes.longest_run)),
-            longest_silence: wishes.longest_silence,
+            longest_run: time_left(state).map_or(options.longest_run, |left| left.min(options.longest_run)),
+            longest_silence: options.longest_silence,
             signals: driver.signals,
             tree: &|| judge::tree_reader(driver.workspace).read().ok().map(|tree| TreeHash::new(tree.hash())),
             secrets: GateEnvironment::new(&driver.workspace.settings().user.keep_env, repo).secrets,
@@ -545,7 +545,7 @@ impl Drive<'_> {
             allowed: list::allowed_tools(&plan.gates, &plan.allow),
             context: context.clone(),
             budget_left,
-            model: plan.wishes.model.as_deref(),
+            model: plan.options.model.as_deref(),
         };
         command_line(&plan.profile, &wish)
     }

@@ -57,7 +57,7 @@ impl SessionLoop {
         Ok(Self::bound_to(home, session)?.filter(Self::is_open))
     }
 
-    /// The same for whoever holds no lock, with a loop that is over: it ended outside of this session's stops, or who ended
+    /// The same for a caller that holds no lock, with a loop that is over: it ended outside of this session's stops, or who ended
     /// it was killed before everything beside the ledger said so. Now it does.
     pub(crate) fn settle_stopping(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
         let mut found = Self::bound_to(home, session)?;
@@ -100,7 +100,7 @@ impl SessionLoop {
     /// The loop that a session is led to, over or not.
     fn bound_to(home: &Home, session: &SessionId) -> io::Result<Option<Self>> {
         let Some(Binding { root, id }) = sessions::binding(home, session)? else { return Ok(None) };
-        // Not by what lies there now: whoever moves the folder away does not lose the loop with it.
+        // Not by what lies there now: an agent that moves the folder away does not lose the loop with it.
         let found = Self::read(&Workspace::new(home, Repo::known(&root)), id)?;
         Ok(found.filter(|found| found.is_carried_by(session) || !found.is_open()))
     }
@@ -172,7 +172,7 @@ impl SessionLoop {
         Ok(!events.is_empty())
     }
 
-    /// Whoever deletes the file of a loop has cancelled it: nothing goes on with it, and its session hears of it.
+    /// Deleting the file of a loop cancels it, and its session is notified.
     fn cancel_if_deleted(mut self) -> io::Result<Option<Self>> {
         let file = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root);
         if !self.is_open() || file.look(&self.id) != LoopFileSeen::Deleted {
@@ -209,7 +209,7 @@ impl SessionLoop {
         Ok(begun)
     }
 
-    /// Whoever looked before the lock was theirs may have been overtaken: a session carries one loop.
+    /// Checked again under the lock, as another process may have been faster: a session carries one loop.
     fn must_be_the_only_one(&self, events: &[Event]) -> io::Result<()> {
         for event in events {
             if let Event::Bound { session, .. } = event
@@ -241,7 +241,7 @@ impl SessionLoop {
         if self.is_open() || shown.is_ok() { self.keep_binding(before.as_ref()) } else { Ok(()) }
     }
 
-    /// Writes the report of a loop that has just ended, or was let go at a limit. A person who pauses it, or a session that
+    /// Writes the report of a loop that has just ended, or was released at a limit. A person who pauses it, or a session that
     /// goes away, ends nothing. The end holds, whether or not there is a report of it.
     fn report_its_end(&mut self, was: &Status) {
         let at_a_limit = matches!(self.state.paused(), Some(PauseCause::Limit { .. } | PauseCause::Errors));
@@ -280,7 +280,7 @@ impl SessionLoop {
         }
     }
 
-    /// Shows it in the repo, or takes away what was shown; whoever calls has the lock. What stands in the ledger holds,
+    /// Shows it in the repo, or takes away what was shown; the caller has the lock. What stands in the ledger holds,
     /// whether or not it can be shown.
     fn show(&self) -> io::Result<()> {
         let file = OnDisk::new(&self.workspace.repo_home, &self.workspace.repo.root);
@@ -291,7 +291,7 @@ impl SessionLoop {
     }
 
     /// Leads a session to the loop that it is about to carry. Until the ledger says so too, that leads nowhere; the other
-    /// way round, whoever is killed between the two would leave a loop that nobody finds.
+    /// way round, a process killed between the two would leave a loop that nobody finds.
     fn bind_ahead(&self, events: &[Event]) -> io::Result<()> {
         for event in events {
             if let Event::Bound { session, .. } = event {

@@ -70,7 +70,7 @@ pub(crate) struct Acceptances {
 
 impl Acceptances {
     /// Which of them count for a stop. One made in a shell of this very session does not. One that was given after the
-    /// loop or session began verifies nothing, whoever gave it: anybody can write to `trust.json`.
+    /// loop or session began verifies nothing, even if the user gave it: any process can write to `trust.json`.
     pub(crate) fn that_count(
         accepted: &[Acceptance],
         session: Option<&SessionId>,

@@ -132,7 +132,7 @@ impl Loop {
     pub(crate) fn state(&self) -> Result<State, LedgerError> {
         let mut known = self.known();
         match self.open_to_read().map_err(|source| self.failed(source))? {
-            // What is wrong with the end is repaired by whoever writes next.
+            // What is wrong with the end is repaired by the next writer.
             Some(mut file) => drop(self.catch_up(&mut known, &mut file)?),
             None => self.is_gone(&mut known)?,
         }

@@ -67,7 +67,7 @@ impl Settings {
         Defaults { gate_timeout: self.gate_timeout.value }
     }
 
-    /// The limits of whoever is held without having asked for it.
+    /// The limits of a guarded session or sub-agent, which no user asked for one by one.
     pub(crate) fn limits(&self, layout: Layout, repo: &Budget) -> Limits {
         Limits::new(&preset::CHECK, layout.data().clocks)
             .with(&self.user.budget, Origin::UserFile)

@@ -27,7 +27,7 @@ pub(crate) struct Workspace {
     settings: Arc<OnceLock<Settings>>,
     /// What the caller says that a gate without a timeout of its own may take.
     gate_timeout: Option<String>,
-    /// One handle for each loop: whoever asks reads only what is new.
+    /// One handle for each loop, shared by all callers: each read costs only what is new.
     loops: Arc<Mutex<BTreeMap<LoopId, Arc<Loop>>>>,
 }
 

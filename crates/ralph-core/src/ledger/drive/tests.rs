@@ -9,7 +9,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn driven(memory: Memory, events: &[Event]) -> State {
-    let wishes = DriveOptions {
+    let options = DriveOptions {
         agent: "claude".into(),
         memory,
         model: None,
@@ -20,7 +20,7 @@ fn driven(memory: Memory, events: &[Event]) -> State {
     };
     let subject = Some(crate::ledger::event::Subject::Driver);
     let mut state = State { status: Status::Running, subject, ..State::default() };
-    state.drive.wishes = Some(wishes);
+    state.drive.options = Some(options);
     for event in events {
         state.apply(at(0), event);
     }

@@ -25,7 +25,7 @@ impl Story {
         let now: Timestamp = "2026-03-05T09:15:00Z".parse().expect("a time");
         let driven = subject == Subject::Driver;
         let preset = if driven { &preset::DRIVE } else { &preset::SESSION };
-        let wishes = DriveOptions {
+        let options = DriveOptions {
             agent: "claude".into(),
             memory: Memory::Fresh,
             model: None,
@@ -44,7 +44,7 @@ impl Story {
             limits: Limits::new(preset, Clocks { stale_after: None, clock: None }),
             goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None }),
             prompt: None,
-            drive: driven.then_some(wishes),
+            drive: driven.then_some(options),
             rewritten: Vec::new(),
         };
         Self { now, events: vec![(now, began)] }

@@ -71,7 +71,7 @@ fn wanted<'w>(which: Option<&'w str>, named: Option<&'w str>) -> Result<(Wanted,
 }
 
 fn driven_loop(place: &Place, word: Option<&str>) -> Result<LoopId, Failure> {
-    let is_driven = |id: &LoopId| Ok::<_, Failure>(place.loop_of(id).state()?.drive.wishes.is_some());
+    let is_driven = |id: &LoopId| Ok::<_, Failure>(place.loop_of(id).state()?.drive.options.is_some());
     if word.is_some() {
         let id = place.named_loop(word)?;
         return match is_driven(&id)? {
@@ -143,7 +143,7 @@ fn span(kept: &BTreeMap<u32, String>, wanted: Wanted) -> Result<Span<'_>, Lack> 
 impl Lack {
     fn of(&self, place: &Place, id: &LoopId, kept: &BTreeMap<u32, String>) -> Failure {
         let state = place.loop_of(id).state().unwrap_or_default();
-        let is_off = state.drive.wishes.is_some_and(|wishes| !wishes.checkpoints);
+        let is_off = state.drive.options.is_some_and(|options| !options.checkpoints);
         let failure = |what: String| Failure::new(exit::USAGE, what);
         match self {
             Self::Everything if is_off => failure(format!("checkpoints are off for `{id}`"))

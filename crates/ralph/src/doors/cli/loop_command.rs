@@ -164,7 +164,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     let signals = Signals::watch();
     // It takes longest: the rest of the beginning goes on beside it.
     let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
-    let mut keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
+    let mut keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.options, &signals.stop);
     keeper.begin(0);
     driver::begin(&place.repo_home, &ledger, &plan, &in_force)?;
     drive(&place, &plan, (ledger, keeper), &signals, &arguments.output)
@@ -327,7 +327,7 @@ impl Arguments {
 
     fn plan(&self, place: &Place, goal: Goal, profile: Profile, in_force: &InForce) -> DrivePlan {
         let limits = self.limits(place, &profile, in_force);
-        let wishes = DriveOptions {
+        let options = DriveOptions {
             agent: profile.name.clone(),
             memory: if self.continue_session { Memory::Continue } else { Memory::Fresh },
             model: self.model.clone(),
@@ -342,7 +342,7 @@ impl Arguments {
             loop_id: start::new_id(&goal.task, None),
             goal,
             profile,
-            wishes,
+            options,
             limits,
             gates: in_force.config.gates.clone(),
             allow: place.settings().user.allow.clone(),
@@ -425,8 +425,8 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     let state = &found.state;
     let unreadable = || Failure::new(exit::USAGE, format!("`{}` has no plan to go on with", found.id));
     let (goal, limits) = state.goal.clone().zip(state.limits.clone()).ok_or_else(unreadable)?;
-    let wishes = state.drive.wishes.clone().ok_or_else(unreadable)?;
-    if let Some(value) = wishes.gate_timeout {
+    let options = state.drive.options.clone().ok_or_else(unreadable)?;
+    if let Some(value) = options.gate_timeout {
         let gate_timeout = Sourced { value, origin: Origin::Flag };
         let settings = Settings { gate_timeout, ..place.settings().clone() };
         place.workspace = place.workspace.with_settings(settings);
@@ -442,8 +442,8 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     let plan = DrivePlan {
         loop_id: found.id.clone(),
         goal,
-        profile: profile(&wishes.agent, &place, &in_force)?,
-        wishes,
+        profile: profile(&options.agent, &place, &in_force)?,
+        options,
         limits,
         gates: in_force.config.gates,
         allow: place.settings().user.allow.clone(),
@@ -453,7 +453,7 @@ pub(super) fn go_on(place: Place, found: &DrivenLoop, at_once: bool, output: &Ou
     let signals = Signals::watch();
     let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
     driver::take_over(&ledger, &place.repo, &plan, at_once)?;
-    let keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.wishes, &signals.stop);
+    let keeper = Keeper::new(&place.repo, &ledger, &plan.loop_id, &plan.options, &signals.stop);
     drive(&place, &plan, (ledger, keeper), &signals, output)
 }
 

@@ -61,10 +61,10 @@ impl Keeper {
         repo: &Repo,
         ledger: &Arc<Loop>,
         id: &LoopId,
-        wishes: &DriveOptions,
+        options: &DriveOptions,
         stop: &StopRequest,
     ) -> Self {
-        let made = wishes.checkpoints.then(|| Checkpoints::new(&repo.root, id, ledger.dir()));
+        let made = options.checkpoints.then(|| Checkpoints::new(&repo.root, id, ledger.dir()));
         let (doing, trouble) = match made {
             None => (Doing::Nothing, None),
             Some(Ok(checkpoints)) => (Doing::Waiting(Box::new(checkpoints)), None),

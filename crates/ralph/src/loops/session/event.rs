@@ -54,7 +54,7 @@ pub(crate) fn tell_later(call: &HookCall, line: &str, often: Often) {
     };
 }
 
-/// Says that gates are being run before they are: whoever kills us cannot keep it quiet.
+/// Says that gates are being run before they are, so that a kill of this process is noticed.
 pub(crate) struct WriteAhead<'a> {
     pub(crate) home: &'a Home,
     pub(crate) session: &'a SessionId,

@@ -1,4 +1,4 @@
-//! A session begins, comes back, is cleared or ends: its loop pauses, moves or goes on with it.
+//! A session begins, comes back, is cleared or ends: its loop pauses, moves or continues in it.
 
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::event::PauseCause;

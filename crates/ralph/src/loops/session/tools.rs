@@ -1,4 +1,4 @@
-//! Tools: before one is used, and after. Most of them are nobody's business.
+//! Tools: before one is used, and after. Most calls change nothing here.
 
 use ralph_core::clients::hook::HookReply;
 

@@ -142,7 +142,7 @@ impl<'a> Begins<'a> {
             r#loop: &plan.loop_id,
             task: &plan.goal.task,
             agent: &plan.profile.name,
-            model: plan.wishes.model.as_deref(),
+            model: plan.options.model.as_deref(),
             gates: plan.gates.iter().map(planned).collect(),
             max_iterations: most(attempts.value),
             max_seconds: clock.value.map(|length| length.as_secs_f64()),

@@ -28,7 +28,7 @@ impl PlanSheet<'_> {
 
     fn show_agent(&self, sheet: &mut Sheet) {
         let Profile { name, program, may, note, environment, .. } = &self.0.profile;
-        let model = self.0.wishes.model.as_ref().map(|model| format!(", model {}", one_line(model, 80)));
+        let model = self.0.options.model.as_ref().map(|model| format!(", model {}", one_line(model, 80)));
         let name = one_line(name, 200);
         let program = one_line(program, 200);
         let runs = if name == program { String::new() } else { format!(" (runs `{program}`)") };
@@ -82,7 +82,7 @@ impl PlanSheet<'_> {
             limits.push(with_origin(&format!("{equal} iterations without progress"), no_progress));
         }
         limits.push(with_origin(&format!("{} in a row", counted(errors.value as usize, "error")), errors));
-        let DriveOptions { longest_run, longest_silence, .. } = &self.0.wishes;
+        let DriveOptions { longest_run, longest_silence, .. } = &self.0.options;
         limits.push(format!(
             "one run of the agent: at most {}, silent for at most {}",
             duration::show(*longest_run),
@@ -92,7 +92,7 @@ impl PlanSheet<'_> {
     }
 
     fn context(&self) -> String {
-        match self.0.wishes.memory {
+        match self.0.options.memory {
             Memory::Fresh => "fresh in every iteration".into(),
             Memory::Continue if self.0.profile.resume.is_some() => {
                 "the agent's session is gone on with in every iteration".into()
@@ -102,7 +102,7 @@ impl PlanSheet<'_> {
     }
 
     fn checkpoints(&self) -> String {
-        if self.0.wishes.checkpoints {
+        if self.0.options.checkpoints {
             "the tree of every iteration; `ralph diff N` shows one".into()
         } else {
             "no checkpoints".into()

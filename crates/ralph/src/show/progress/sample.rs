@@ -71,7 +71,7 @@ pub(crate) fn plan() -> DrivePlan {
             lang: None,
         },
         profile,
-        wishes: DriveOptions {
+        options: DriveOptions {
             agent: "claude".into(),
             memory: Memory::Fresh,
             model: None,
@@ -102,7 +102,7 @@ pub(crate) fn began() -> Event {
         limits: plan.limits,
         goal: Some(plan.goal),
         prompt: None,
-        drive: Some(plan.wishes),
+        drive: Some(plan.options),
         rewritten: Vec::new(),
     }
 }

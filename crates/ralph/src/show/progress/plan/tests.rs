@@ -29,7 +29,7 @@ keeps     the tree of every iteration; `ralph diff N` shows one";
 fn what_goes_to_another_service_is_shown() {
     let mut plan = sample::plan();
     plan.profile = ralph_core::clients::list::find("glm5", &[]).expect("it is built in");
-    plan.wishes.model = Some("glm-5".into());
+    plan.options.model = Some("glm-5".into());
     let shown = PlanSheet(&plan).lines().join("\n");
     for part in [
         "agent     glm5 (runs `claude`), model glm-5\n",
@@ -48,8 +48,8 @@ fn claims_and_missing_gates_are_said() {
     plan.gates.clear();
     plan.goal.promise = Some("ALL\u{1b}[2J DONE".into());
     plan.goal.list = Some(ListSource { file: "tasks.md".into(), change: None });
-    plan.wishes.checkpoints = false;
-    plan.wishes.memory = Memory::Continue;
+    plan.options.checkpoints = false;
+    plan.options.memory = Memory::Continue;
     let shown = PlanSheet(&plan).lines().join("\n");
     for part in [
         "gates     none: nothing can be verified\n",
