@@ -1,4 +1,4 @@
-//! The programs under test, built the way they are shipped.
+//! The programs under test, built as released.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,8 +14,8 @@ pub(crate) struct Programs {
     pub(crate) other: Option<PathBuf>,
     /// A Rust program that does nothing.
     pub(crate) empty: PathBuf,
-    /// Where every scene is, until all is measured: for minutes after many files were removed, ext4 takes longer to make new
-    /// ones, and whatever is measured next would pay for it.
+    /// Folder of all scenes, removed only at the end: for minutes after deleting many files, ext4 creates new ones more
+    /// slowly, which would distort the next measurement.
     pub(crate) scenes: TempDir,
 }
 
@@ -29,7 +29,7 @@ impl Programs {
             .output()?;
         let mut executables = executables(&built.stdout);
         let mut take = |name: &str| {
-            let missing = || io::Error::other(format!("cargo built no `{name}`"));
+            let missing = || io::Error::other(format!("cargo did not build `{name}`"));
             executables.remove(name).ok_or_else(missing)
         };
         let scenes = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
@@ -37,7 +37,7 @@ impl Programs {
     }
 }
 
-/// Cargo says in one JSON line for each artifact where it put it.
+/// The executables in cargo's JSON messages, one line per artifact.
 fn executables(messages: &[u8]) -> HashMap<String, PathBuf> {
     let lines = messages.split(|byte| *byte == b'\n');
     lines

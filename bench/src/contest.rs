@@ -1,17 +1,17 @@
-//! Runs programs in turns and keeps how long each took from its start to its end.
+//! Runs programs alternately and measures the wall time of each.
 
 use std::io::{self, Read as _, Write as _};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How often things are run.
+/// Numbers of runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rounds {
-    /// What takes a few milliseconds.
+    /// For runs of a few milliseconds.
     pub(crate) short: usize,
-    /// What takes a tenth of a second.
+    /// For runs of a tenth of a second.
     pub(crate) long: usize,
-    /// What takes seconds by design.
+    /// For runs of seconds.
     pub(crate) slow: usize,
 }
 
@@ -20,11 +20,11 @@ impl Rounds {
     pub(crate) const FEW: Self = Self { short: 30, long: 5, slow: 1 };
 }
 
-/// One of those that are compared.
+/// One of the compared programs.
 pub(crate) struct Contestant<'a> {
-    /// Given the number of the round; may set the scene, which is not timed.
+    /// Gets the number of the round; its own preparation is not timed.
     pub(crate) call: Box<dyn FnMut(usize) -> io::Result<Call> + 'a>,
-    /// What must be in the answer for the run to count at all.
+    /// Text that the output must contain.
     pub(crate) says: &'static str,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// Lets all run in turns; the times of each, in the order they were given.
+/// Runs all alternately; returns the times of each in the given order.
 pub(crate) fn times<const N: usize>(
     rounds: usize,
     mut contestants: [Contestant<'_>; N],
@@ -53,7 +53,7 @@ pub(crate) fn times<const N: usize>(
     let mut times = std::array::from_fn(|_| Times(Vec::with_capacity(rounds)));
     for round in 0..=rounds {
         for turn in 0..N {
-            // Nobody always runs after the same other.
+            // Rotated, so that no program always runs after the same one.
             let at = (turn + round) % N;
             let contestant = &mut contestants[at];
             let call = (contestant.call)(round)?;
@@ -70,8 +70,8 @@ pub(crate) fn times<const N: usize>(
     Ok(times)
 }
 
-/// Runs one call to its end. Input waits in the pipe and the answer stays in one, so that our own reading and writing
-/// is not in the time.
+/// Runs one call to completion. Input and output stay in pipes during the run, so that our own reading and writing is not
+/// measured.
 pub(crate) fn run(mut call: Call, says: &str) -> io::Result<Duration> {
     let (input, mut to_input) = io::pipe()?;
     to_input.write_all(&call.input)?;
@@ -82,14 +82,14 @@ pub(crate) fn run(mut call: Call, says: &str) -> io::Result<Duration> {
     let status = call.command.status()?;
     let took = begun.elapsed();
     let program = format!("{:?}", call.command);
-    // Ours is the last end of the pipe that is open.
+    // Closes the last open end of the pipe.
     drop(call);
     let mut said = String::new();
     answer.read_to_string(&mut said)?;
     if status.success() && said.contains(says) {
         return Ok(took);
     }
-    Err(io::Error::other(format!("{program}: {status}, not saying `{says}`: {said}")))
+    Err(io::Error::other(format!("{program}: {status}, `{says}` not in the output: {said}")))
 }
 
 /// Sorted.

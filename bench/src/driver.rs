@@ -1,4 +1,4 @@
-//! What `ralph loop` adds to the agent and the gates that it runs.
+//! The overhead of `ralph loop` over the agent and the gates that it runs.
 
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -12,9 +12,9 @@ use crate::scene::Scene;
 const ITERATIONS: u32 = 20;
 const NEVER_DONE: &str = "verify:\n  - 'false'\n";
 
-/// A real agent takes minutes; what is added to it must not be felt even where it takes none.
+/// A real agent takes minutes; the overhead must be negligible even for an agent that takes none.
 pub(crate) fn driver(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
-    // First: what the others leave to be written to disk would be waited for here.
+    // First, because it would have to wait for pending disk writes of the others.
     let mut figures = vec![first_call(programs, rounds)?];
     figures.extend(overhead(programs, rounds, 20, "20 files", [8.0, 25.0])?);
     figures.extend(overhead(programs, rounds, 5_000, "5,000 files", [40.0, 60.0])?);
@@ -30,7 +30,7 @@ fn overhead(
     limits: [f64; 2],
 ) -> io::Result<Vec<Figure>> {
     let scene = Scene::new(programs, files, NEVER_DONE)?;
-    // Another content each time, so that nothing is ever known from before.
+    // New content each time, so that no cached result applies.
     fs::write(scene.path("agent.sh"), "cat >/dev/null\necho $$ >src/part-0/file-0.rs\n")?;
     let plain = format!(
         "i=0; while [ $i -lt {ITERATIONS} ]; do sh -c 'sh ../agent.sh </dev/null'; sh -c false; i=$((i+1)); done; true"
@@ -41,7 +41,7 @@ fn overhead(
             "'{ralph}' loop work --agent 'command:sh ../agent.sh' --max-iterations {ITERATIONS} --quiet {more}; [ $? = 1 ]"
         ))
     };
-    let [shell, bare, kept] = times(
+    let [shell, bare, committed] = times(
         rounds.long,
         [
             Contestant::new(|_| Ok(scene.shell(&plain))),
@@ -54,28 +54,32 @@ fn overhead(
         Some(whole / f64::from(ITERATIONS))
     };
     Ok(vec![
-        Figure::single(&format!("an iteration over a shell loop, {name}"), more(&bare), "ms")
+        Figure::single(&format!("iteration overhead over a shell loop, {name}"), more(&bare), "ms")
             .limit(Limit::AtMost(limits[0])),
-        Figure::single(&format!("an iteration over a shell loop, {name}, checkpoints"), more(&kept), "ms")
-            .limit(Limit::AtMost(limits[1])),
+        Figure::single(
+            &format!("iteration overhead over a shell loop, {name}, checkpoints"),
+            more(&committed),
+            "ms",
+        )
+        .limit(Limit::AtMost(limits[1])),
     ])
 }
 
-/// The first thing that the agent does is to end whoever called it.
+/// The agent immediately kills the driver that called it.
 fn first_call(programs: &Programs, rounds: &Rounds) -> io::Result<Figure> {
     let scene = Scene::new(programs, 20, NEVER_DONE)?;
     let ralph = programs.ralph.display();
     let line = format!("'{ralph}' loop work --agent 'command:kill -9 $PPID' --quiet; [ $? = 137 ]");
     let start = |_| {
-        // Whoever was ended left a git at work on its checkpoint.
+        // The killed driver left a git process working on its checkpoint.
         thread::sleep(Duration::from_millis(50));
         Ok(scene.shell(&line))
     };
     let [wall] = times(rounds.long, [Contestant::new(start)])?;
-    Ok(Figure::of("`ralph loop` to its first call of the agent", &wall))
+    Ok(Figure::of("`ralph loop` until its first agent call", &wall))
 }
 
-/// However much an agent prints, little of it is kept.
+/// Memory stays small, however much an agent prints.
 fn flood(programs: &Programs) -> io::Result<Figure> {
     const LINE: &str = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"still reading the code of the parser"}]}}"#;
     let scene = Scene::new(programs, 20, NEVER_DONE)?;

@@ -1,11 +1,11 @@
-//! Counts instructions in user space: the same on every machine and under every load.
+//! Counts user-space instructions, which do not depend on the machine or its load.
 
 use std::io;
 use std::process::{Command, Stdio};
 
 use crate::contest::Call;
 
-/// What one call costs; none without valgrind.
+/// The instructions of one call; `None` without valgrind.
 pub(crate) fn of(call: Call) -> io::Result<Option<u64>> {
     let mut counted = Command::new("valgrind");
     counted
@@ -25,7 +25,7 @@ pub(crate) fn of(call: Call) -> io::Result<Option<u64>> {
         other => other?,
     };
     if let Some(mut input) = child.stdin.take() {
-        // The empty program may be gone before it is written.
+        // The empty program may exit before the write.
         let _not_read = io::Write::write_all(&mut input, &call.input);
     }
     let output = child.wait_with_output()?;

@@ -1,10 +1,10 @@
-//! What ralph costs, held to its limits: `cargo run --release -p ralph-bench`. `-- --quick` gives a first look, and words
-//! such as `-- judged size` choose what is measured; `-- --against=PATH` compares with another build of ralph. The exit code
-//! is 1 if something is over its limit.
+//! Benchmarks with limits: `cargo run --release -p ralph-bench`. `-- --quick` runs fewer rounds, names such as
+//! `-- judged size` select figures; `-- --against=PATH` compares with another build of ralph. The exit code is 1 if a
+//! figure is over its limit.
 //!
-//! Everything is a whole process as a client would start it, built as it is shipped. What is compared is run in turns,
-//! so that a busy machine slows both alike; ratios are of the tenth percentiles, the figure that other work on the
-//! machine disturbs least. Instructions, where valgrind is there to count them, do not depend on the machine at all.
+//! Each run is a whole process as a client would start it, built as released. Compared programs run alternately, so that a
+//! busy machine slows both equally; ratios use the tenth percentiles, which other load disturbs least. Instruction counts
+//! (with valgrind) do not depend on the machine.
 
 mod build;
 mod contest;
@@ -12,6 +12,7 @@ mod driver;
 mod figures;
 mod instructions;
 mod memory;
+mod reading;
 mod report;
 mod scene;
 
@@ -34,7 +35,7 @@ fn main() -> io::Result<ExitCode> {
         writeln!(io::stderr(), "measuring: {name}")?;
         report.add(measure(&programs, &rounds)?);
     }
-    write!(io::stdout(), "{}", report.for_people())?;
+    write!(io::stdout(), "{}", report.for_terminal())?;
     if rounds == Rounds::MANY && words.is_empty() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md"), report.page())?;
     }

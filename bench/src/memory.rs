@@ -1,4 +1,4 @@
-//! The most memory a program ever had resident, as the kernel counts it.
+//! The peak resident memory of a program.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::{fs, io, thread};
 
 use crate::contest::Call;
 
-/// In bytes; none where the kernel does not tell. The high-water mark only rises, so looking now and then is enough.
+/// In bytes; `None` if the kernel does not report it. The high-water mark only rises, so polling is enough.
 pub(crate) fn most_resident(mut call: Call) -> io::Result<Option<u64>> {
     let mut child = call.command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
     let mut most = None;

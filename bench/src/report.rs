@@ -1,4 +1,4 @@
-//! The figures beside their limits, for the terminal and for the page in the repo.
+//! The figures with their limits, for the terminal and for `RESULTS.md`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::contest::Times;
 
 pub(crate) struct Figure {
     what: String,
-    /// None where this machine has no means to measure it.
+    /// `None` if it cannot be measured on this machine.
     measured: Option<Measured>,
     unit: &'static str,
     compared: Option<Compared>,
@@ -15,7 +15,7 @@ pub(crate) struct Figure {
 }
 
 struct Measured {
-    /// What counts: the tenth percentile of many runs, or the one value there is.
+    /// The tenth percentile of many runs, or the only value.
     value: f64,
     median: Option<f64>,
 }
@@ -28,7 +28,7 @@ struct Compared {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
-    /// Shown to make sense of the others.
+    /// For reference.
     None,
     /// Of the tenth percentiles.
     Ratio(f64),
@@ -44,7 +44,7 @@ impl Figure {
         Self { what: what.into(), measured, unit: "ms", compared: None, limit: Limit::None }
     }
 
-    /// How long something takes, and how many times as long as something else.
+    /// How long something takes, and its ratio to something else.
     pub(crate) fn compared(what: &str, times: &Times, baseline: &'static str, other: &Times) -> Self {
         let ratio = |of: fn(&Times) -> Duration| of(times).as_secs_f64() / of(other).as_secs_f64();
         let (ratio, ratio_of_medians) = (ratio(Times::tenth_percentile), ratio(Times::median));
@@ -62,7 +62,7 @@ impl Figure {
         self
     }
 
-    /// None where there is nothing to hold it to.
+    /// `None` without a limit or a value.
     fn is_within(&self) -> Option<bool> {
         match self.limit {
             Limit::None => None,
@@ -74,7 +74,7 @@ impl Figure {
     fn cells(&self) -> [String; COLUMNS] {
         let unit = self.unit;
         let measured = match &self.measured {
-            None => "not measurable here".into(),
+            None => "not measurable".into(),
             Some(Measured { value, median: None }) => format!("{} {unit}", number(*value)),
             Some(Measured { value, median: Some(median) }) => {
                 format!("{} / {} {unit}", number(*value), number(*median))
@@ -111,16 +111,16 @@ impl Report {
         self.figures.iter().all(|figure| figure.is_within() != Some(false))
     }
 
-    pub(crate) fn for_people(&self) -> String {
+    pub(crate) fn for_terminal(&self) -> String {
         format!("{}\n\n{}", machine(), self.table())
     }
 
     pub(crate) fn page(&self) -> String {
         format!(
-            "# What ralph costs\n\n\
-             Written by `cargo run --release -p ralph-bench` on {}. Whole processes, built as they are shipped and \
-             run in turns with what they are compared to; limits hold for the tenth percentile (p10). Let the machine \
-             rest before: builds, and minutes after thousands of files were removed, cost every new file dearly.\n\n{}",
+            "# Benchmark results\n\n\
+             Written by `cargo run --release -p ralph-bench` on {}. Whole processes, built as released and \
+             run alternately with their baseline; limits apply to the tenth percentile (p10). Run it on an idle machine: \
+             creating files is slow during builds and for minutes after thousands of files were removed.\n\n{}",
             machine(),
             self.table()
         )
@@ -146,8 +146,8 @@ impl Report {
     }
 }
 
-/// The kind of machine, never its name, and how busy it was: with more at work than there are cores, whatever waits for
-/// another process or thread waits in line as well, and only instructions and memory mean anything.
+/// The kind of machine and its load, without its name: with a load above the number of cores, only instructions and memory
+/// are meaningful.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

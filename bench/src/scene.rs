@@ -1,11 +1,11 @@
-//! A sample repo with a home beside it: everything in one temporary folder, nothing of the person's own.
+//! A sample repo with its own home, in one temporary folder, isolated from the user's files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use ralph_core::ledger::line::{self, Head};
+use ralph_core::ledger::line::{self, ChainHead};
 use serde_json::{Value, json};
 
 use crate::build::Programs;
@@ -17,7 +17,7 @@ pub(crate) struct Scene<'p> {
 }
 
 impl<'p> Scene<'p> {
-    /// A git repo with so many files, all committed, a hundred to a folder, and these gates, which are trusted.
+    /// A git repo with that many committed files, a hundred per folder, and these gates, accepted.
     pub(crate) fn new(programs: &'p Programs, files: usize, config: &str) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("scene-").tempdir_in(&programs.scenes)?.keep();
         let scene = Self { programs, dir };
@@ -41,9 +41,9 @@ impl<'p> Scene<'p> {
             "-qm",
             "all files",
         ])?;
-        // What is still to be written to the disk would be written while something is measured.
+        // Pending disk writes would disturb the measurements.
         Command::new("sync").status()?;
-        // Files changed a moment ago are read again each time, by git as by ralph.
+        // Both git and ralph reread recently changed files each time.
         thread::sleep(Duration::from_millis(2100));
         scene.trust()?;
         Ok(scene)
@@ -57,12 +57,12 @@ impl<'p> Scene<'p> {
         self.path("project")
     }
 
-    /// Makes the tree one that was never seen before.
+    /// Changes the tree to a new content.
     pub(crate) fn change(&self, round: usize) -> io::Result<()> {
         fs::write(self.project().join("src/part-0/file-0.rs"), format!("// {round}\n"))
     }
 
-    /// Forgets all content hashes, as on the first look at a repo.
+    /// Removes all cached content hashes, as for a new repo.
     pub(crate) fn forget_hashes(&self) -> io::Result<()> {
         for repo in fs::read_dir(self.path("home/ralph/repos"))? {
             fs::remove_file(repo?.path().join("tree-cache"))?;
@@ -96,22 +96,22 @@ impl<'p> Scene<'p> {
         self.call(&self.programs.ralph, arguments)
     }
 
-    /// The same by the build that is compared with.
+    /// The same call with the other build.
     pub(crate) fn by_other(&self, call: &Call) -> Option<Call> {
         let mut command = self.command(self.programs.other.as_deref()?);
         command.args(call.command.get_args());
         Some(Call { command, input: call.input.clone() })
     }
 
-    /// Makes the ledger of the only loop there is this long.
+    /// Extends the ledger of the only loop to this length.
     pub(crate) fn lengthen_ledger(&self, events: u64) -> io::Result<()> {
         let ledgers = self.ledgers()?;
-        let [ledger] = ledgers.as_slice() else { return Err(io::Error::other("there is not one loop")) };
+        let [ledger] = ledgers.as_slice() else { return Err(io::Error::other("expected exactly one loop")) };
         let mut text = fs::read_to_string(ledger)?;
-        let mut head = Head::origin();
+        let mut head = ChainHead::origin();
         for line in text.lines() {
             let line = line::read(&head, line).map_err(io::Error::other)?;
-            head = Head { seq: line.seq, hash: line.hash };
+            head = ChainHead { seq: line.seq, hash: line.hash };
         }
         while head.seq < events {
             let event = ralph_core::ledger::event::Event::Waited {
@@ -145,7 +145,7 @@ impl<'p> Scene<'p> {
     }
 
     /// A hook call with this event.
-    pub(crate) fn hook(&self, event: &Event<'_>) -> Call {
+    pub(crate) fn hook(&self, event: &HookInput<'_>) -> Call {
         Call {
             input: event.input(&self.project()).to_string().into_bytes(),
             ..self.ralph(&["hook", "claude"])
@@ -165,16 +165,16 @@ impl<'p> Scene<'p> {
     }
 }
 
-/// What the client says happened.
-pub(crate) struct Event<'e> {
+/// A client event.
+pub(crate) struct HookInput<'e> {
     pub(crate) name: &'e str,
     pub(crate) agent: &'e str,
-    /// One loop for each of them.
+    /// Each gets its own loop.
     pub(crate) agent_id: String,
     pub(crate) transcript: PathBuf,
 }
 
-impl Event<'_> {
+impl HookInput<'_> {
     fn input(&self, project: &Path) -> Value {
         json!({
             "session_id": "9a4c4a2e-5a5e-4d3b-8f4e-0d6f1c1b7a11",
@@ -191,8 +191,8 @@ impl Event<'_> {
 }
 
 /// A sub-agent of this name stops.
-pub(crate) fn stop(agent: &str, agent_id: usize) -> Event<'_> {
-    Event {
+pub(crate) fn stop(agent: &str, agent_id: usize) -> HookInput<'_> {
+    HookInput {
         name: "SubagentStop",
         agent,
         agent_id: format!("agent-{agent_id}"),

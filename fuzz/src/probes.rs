@@ -1,7 +1,7 @@
-//! What must hold for any bytes at all, one function for each reader of the core. The fuzz targets call these with
-//! whatever they think up, the tests with the corpus.
+//! Properties that must hold for any input, one function for each parser of the core. The fuzz targets call these with
+//! generated input, the tests with the corpus.
 
-#![allow(dead_code, unreachable_pub, reason = "each fuzz target uses one of them")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each fuzz target uses one of them")]
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use ralph_core::claims::state_file::Exported;
 use ralph_core::claims::task_list::TaskList;
 use ralph_core::claims::{agent_report, completion_marker as marker};
 use ralph_core::clients::claude::hook;
-use ralph_core::clients::hook::{HookReply, Rendered};
+use ralph_core::clients::hook::{HookReply, RenderedReply};
 use ralph_core::clients::list;
 use ralph_core::clients::stream::dialect::Dialect;
 use ralph_core::clients::stream::{AgentEvent, Channel, is_session_id};
@@ -22,8 +22,8 @@ use ralph_core::config::user::UserFile;
 use ralph_core::config::{Config, Defaults, Guard, bare_agent_name};
 use ralph_core::ledger::decide::decide;
 use ralph_core::ledger::event::{Event, Subject};
-use ralph_core::ledger::facts::{ExportFile, ExportSeen, Facts, Standing};
-use ralph_core::ledger::line::{self as ledger_line, Head};
+use ralph_core::ledger::facts::{DefinitionStatus, ExportFile, ExportSeen, Facts};
+use ralph_core::ledger::line::{self as ledger_line, ChainHead};
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::finding::Finding;
@@ -43,9 +43,13 @@ use ralph_core::say::failures;
 use ralph_core::say::feedback;
 use serde_json::Value;
 
+#[path = "reader_probes.rs"]
+mod reader_probes;
+pub use reader_probes::*;
+
 pub type Probe = fn(&[u8]);
 
-/// Every probe under the name of its target.
+/// All probes by the name of their target.
 pub const ALL: [(&str, Probe); 12] = [
     ("hook_payload", hook_payload),
     ("config", config),
@@ -61,25 +65,25 @@ pub const ALL: [(&str, Probe); 12] = [
     ("results", results_target),
 ];
 
-/// Any input is read or refused, and any answer to it is nothing or one line that is a JSON object.
+/// Any input is parsed or rejected, and the answer is empty or one line with a JSON object.
 pub fn hook_payload(bytes: &[u8]) {
     let Ok(call) = hook::parse(bytes) else { return };
     let text = call.last_message.clone();
-    let person = Some(text.clone());
+    let user = Some(text.clone());
     let replies = [
         HookReply::Silent,
-        HookReply::Tell { person: None, agent: Some(text.clone()) },
-        HookReply::Tell { person: person.clone(), agent: None },
-        HookReply::Tell { person, agent: Some(text.clone()) },
-        HookReply::Answer { person: text.clone() },
+        HookReply::Notify { user: None, agent: Some(text.clone()) },
+        HookReply::Notify { user: user.clone(), agent: None },
+        HookReply::Notify { user, agent: Some(text.clone()) },
+        HookReply::Answer { user: text.clone() },
         HookReply::Deny { reason: text.clone() },
-        HookReply::Block { reason: text.clone(), detail: text.clone(), person: Some(text) },
+        HookReply::Block { reason: text.clone(), detail: text.clone(), user: Some(text) },
     ];
     for reply in replies {
         let answer = hook::render(&reply, &call.event);
         let answer = match answer {
-            Rendered { exit_code: 0, stdout, stderr } => {
-                assert!(stderr.is_empty(), "nobody reads it there");
+            RenderedReply { exit_code: 0, stdout, stderr } => {
+                assert!(stderr.is_empty(), "stderr is not read");
                 stdout
             }
             held => {
@@ -94,17 +98,17 @@ pub fn hook_payload(bytes: &[u8]) {
         }
         let value: Value = serde_json::from_slice(&answer).expect("one JSON value");
         assert_eq!(answer.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
-        let holds = value["decision"] == "block";
-        assert_eq!(holds, matches!(reply, HookReply::Block { .. }), "only a block holds");
+        let blocks = value["decision"] == "block";
+        assert_eq!(blocks, matches!(reply, HookReply::Block { .. }), "only a block blocks");
         let context = &value["hookSpecificOutput"]["additionalContext"];
         assert!(context.as_str().unwrap_or_default().chars().count() <= hook::MOST_CONTEXT);
-        assert!(holds || context.is_null() || hook::can_tell_agent(&call.event));
+        assert!(blocks || context.is_null() || hook::reaches_agent(&call.event));
     }
     let name = bare_agent_name(call.agent_type.as_deref().unwrap_or_default());
-    assert_eq!(Guard::default().holds_agent(name), name == "check");
+    assert_eq!(Guard::default().guards_agent(name), name == "check");
 }
 
-/// Any text is a config or a problem with a place in it; what was read can be planned and run to its end.
+/// Any text is a config or a problem with a position in it; a parsed config can be planned and run to completion.
 pub fn config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for layout in Layout::ALL {
@@ -127,15 +131,15 @@ pub fn config(bytes: &[u8]) {
         }
         for (at, gate) in config.gates.iter().enumerate() {
             assert!(!gate.timeout.is_zero() && !gate.run.trim().is_empty());
-            assert!(config.gates[..at].iter().all(|other| other.name != gate.name), "two of one name");
+            assert!(config.gates[..at].iter().all(|other| other.name != gate.name), "duplicate name");
             let _shown = (gate.definition(), duration::show(gate.timeout));
         }
         for agent in &config.agents {
             assert!(agent.max_iterations > 0 && agent.environment.is_empty());
             assert_eq!(list::find(&agent.name, &config.agents).as_ref(), Ok(agent));
-            assert!(list::built_in().iter().all(|row| row.name != agent.name), "a built-in one");
+            assert!(list::built_in().iter().all(|row| row.name != agent.name), "name of a built-in agent");
         }
-        let _held = config.guard.holds_agent("plugin:check");
+        let _held = config.guard.guards_agent("plugin:check");
         assert_ne!(config.budget.attempts, Some(Attempts::AtMost(0)));
         assert_ne!(config.budget.errors, Some(0));
     }
@@ -161,9 +165,9 @@ pub fn user_config(bytes: &[u8]) {
     }
 }
 
-/// A ledger of any bytes is read up to the first thing that is wrong; what was read can be carried on from.
+/// A ledger of any bytes is read up to the first damage; the result can be continued.
 pub fn ledger(bytes: &[u8]) {
-    let (mut head, mut state) = (Head::origin(), State::default());
+    let (mut head, mut state) = (ChainHead::origin(), State::default());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Ok(text) = std::str::from_utf8(line) else { break };
         let alone = ledger_line::read_alone(text);
@@ -171,7 +175,7 @@ pub fn ledger(bytes: &[u8]) {
         assert!(alone.is_ok_and(|(line, carries_on)| line == read && carries_on == head.hash));
         state.apply(read.at, &read.event);
         assert_eq!(read.seq, head.seq + 1);
-        head = Head { seq: read.seq, hash: read.hash };
+        head = ChainHead { seq: read.seq, hash: read.hash };
     }
     let (text, next) = ledger_line::write(
         &head,
@@ -180,7 +184,7 @@ pub fn ledger(bytes: &[u8]) {
     );
     let read = ledger_line::read(&head, &text).expect("our own line");
     assert_eq!((read.seq, read.hash), (next.seq, next.hash));
-    // What is remembered can be judged on, whatever it is.
+    // Any state can be judged.
     let facts = facts(ExportSeen::default());
     let _step = decide(&state, &facts);
 }
@@ -198,13 +202,13 @@ pub fn marker(bytes: &[u8]) {
     }
 }
 
-/// A promise, a line of dashes, a message: what gives it holds it, and what is quoted never gives it.
+/// A promise, a line of dashes, a message: a message that gives the promise contains it, and a quote never gives it.
 pub fn promise(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (asked, message) = text.split_once("\n---\n").unwrap_or(("DONE", &text));
     let quoted = quoted(message);
-    assert_eq!(agent_report::read(&quoted), None);
-    let _report = agent_report::read(message);
+    assert_eq!(agent_report::read("x", &quoted), None);
+    let _report = agent_report::read("x", message);
     let Some(promise) = Promise::new(asked) else { return };
     assert_eq!(promise::look(&promise, &promise.tag()), PromiseSeen::Given);
     assert_ne!(promise::look(&promise, &quoted), PromiseSeen::Given);
@@ -221,7 +225,7 @@ pub fn promise(bytes: &[u8]) {
     }
 }
 
-/// Any text is a list: each task has a line and a phase of its own, and there is a next one while one is open.
+/// Any text is a list: each task has its own line and phase, and there is a next one while one is open.
 pub fn task_list(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let list = TaskList::parse(&text);
@@ -241,7 +245,7 @@ fn quoted(text: &str) -> String {
     text.lines().map(|line| format!("> {line}\n")).collect()
 }
 
-/// Any output becomes text that no terminal obeys, without the secrets, never longer than asked for.
+/// Any output becomes text without escape sequences and secrets, within the requested length.
 pub fn foreign_text_target(bytes: &[u8]) {
     const SECRET: &str = "s3cr3t/value+42";
     let secrets = Secrets::from_variables([("A_TOKEN", SECRET)]);
@@ -255,7 +259,7 @@ pub fn foreign_text_target(bytes: &[u8]) {
     }
 }
 
-/// Another tool's state file is read or refused; what was read can be written, read again and carried on from.
+/// Another tool's state file is parsed or rejected; the result can be written, read again and continued.
 pub fn state_file(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let zones =
@@ -276,7 +280,7 @@ pub fn state_file(bytes: &[u8]) {
     }
 }
 
-/// The official plugin's loop is read or refused; what was read is written so that it is read again as the same.
+/// The official plugin's loop file is parsed or rejected; the result round-trips.
 pub fn loop_file(bytes: &[u8]) {
     let Some(found) = LoopFile::parse(&String::from_utf8_lossy(bytes)) else { return };
     let text = found.render();
@@ -284,7 +288,7 @@ pub fn loop_file(bytes: &[u8]) {
     assert_ne!(found.completion_promise.as_deref(), Some(""));
 }
 
-/// Any output is read in every dialect, and wherever it is cut; what is shown of it is short, and no terminal obeys it.
+/// Any output is parsed in every dialect, wherever it is split; the displayed text is short and has no escape sequences.
 pub fn stream(bytes: &[u8]) {
     for dialect in Dialect::ALL {
         let (mut whole, mut events) = (list::stream_reader(dialect, Micros::ZERO), Vec::new());
@@ -342,7 +346,7 @@ fn facts(export: ExportSeen) -> Facts {
         preset: &ralph_core::model::preset::CHECK,
         limits,
         definition: None,
-        standing: Standing::Accepted,
+        definition_status: DefinitionStatus::Accepted,
         checks: vec![Check::MarkersWithoutGates],
         export,
         head: None,
@@ -351,7 +355,7 @@ fn facts(export: ExportSeen) -> Facts {
     }
 }
 
-/// Any output is read the same twice, in any format; what a report keeps of it is small, clean and survives JSON.
+/// Any output is parsed deterministically, in any format; the stored report is small, clean and survives JSON.
 pub fn results_target(bytes: &[u8]) {
     let text = foreign_text::clean(bytes, &Secrets::default());
     for format in ResultFormat::ALL {

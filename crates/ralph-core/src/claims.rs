@@ -1,5 +1,5 @@
-//! What agents, users, files in the repo and the output of commands state. It is read here and believed nowhere: a claim
-//! alone never verifies, and for a gate its exit code decides.
+//! Parses what agents, users, files in the repo and command output state. A claim alone never verifies; a gate is
+//! decided by its exit code.
 
 pub mod agent_report;
 pub mod completion_marker;

@@ -1,4 +1,4 @@
-//! The agent clients: what their hooks say, what they print, and how the driver calls them.
+//! The agent clients: their hooks, their output, and how the driver runs them.
 
 pub(crate) mod amp;
 pub mod claude;

@@ -1,7 +1,6 @@
-//! The config as it is meant: validated, defaults filled in, nothing left to ask "is it set?".
+//! The validated config with all defaults filled in.
 //!
-//! What may be written is in [`raw`]; [`Config::parse`] turns one into the other once and reports what is wrong with
-//! line, column and a hint.
+//! The file format is in [`raw`]; [`Config::parse`] converts it once and reports errors with line, column and a hint.
 
 use std::time::Duration;
 
@@ -10,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clients::profile::Profile;
 use crate::model::budget::Budget;
+use crate::model::config_problem::{ConfigProblem, did_you_mean};
 use crate::model::gate::plan::{GatePlan, PlanError};
-use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use crate::model::gate::{DEFAULT_TIMEOUT, Gate, GateOrder};
 use crate::model::id::GateName;
 use crate::model::layout::Layout;
-use crate::model::problem::{Problem, did_you_mean};
 use crate::model::result_format::ResultFormat;
 use crate::model::results_source::{ResultsSource, ResultsSourceError};
 use crate::model::{duration, foreign_text};
@@ -26,14 +25,15 @@ mod position;
 pub mod raw;
 pub mod reports;
 pub mod user;
+pub mod writes;
 
-use raw::{RawConfig, RawGate, Spanned};
+use raw::{RawConfig, RawGate, RawWorktree, Spanned};
 pub use reports::Reports;
 
 /// A config larger than this is refused before it is parsed.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
 
-/// More gates than anybody reads. Their order is kept as pairs, so a long list costs its square.
+/// The most gates; their order is stored as pairs, which grows quadratically.
 const MOST_GATES: usize = 500;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +41,30 @@ pub struct Config {
     pub enabled: bool,
     pub gates: Vec<Gate>,
     pub guard: Guard,
-    /// Only what this file sets; the preset and the person's own config fill the rest.
+    /// Only the values in this file; the preset and the user's config supply the rest.
     pub budget: Budget,
-    /// What the driver may run besides the agents that it knows.
+    /// Agents for the driver besides the built-in ones.
     pub agents: Vec<Profile>,
-    /// Where reports go, where this file says so.
+    /// Where reports go, if this file sets it.
     pub reports: Option<Reports>,
+    /// How a new worktree is set up, where this file says so.
+    pub worktree: Option<Worktree>,
+    /// Keys of the file that are another tool's and are not read.
+    pub not_read: Vec<String>,
 }
 
-/// Values that the file does not have to give; they come from the person's config, a variable or a flag.
+/// How a new worktree is set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Worktree {
+    /// Where worktrees are made; none: the user's cache folder.
+    pub dir: Option<String>,
+    /// Files that are copied into a new one.
+    pub copy: Vec<String>,
+    /// Commands that are run in a new one.
+    pub post_create: Vec<String>,
+}
+
+/// Defaults for values missing in the file, from the user's config, a variable or a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
     pub gate_timeout: Duration,
@@ -65,15 +80,16 @@ impl Default for Config {
     fn default() -> Self {
         let (gates, agents) = (Vec::new(), Vec::new());
         let (guard, budget) = (Guard::default(), Budget::default());
-        Self { enabled: true, gates, guard, budget, agents, reports: None }
+        let not_read = Vec::new();
+        Self { enabled: true, gates, guard, budget, agents, reports: None, worktree: None, not_read }
     }
 }
 
 impl Config {
-    /// Reads a config of that layout. An empty text is a valid config with nothing in it.
-    pub fn parse(text: &str, layout: Layout, defaults: &Defaults) -> Result<Self, Problem> {
+    /// Parses a config of that layout. An empty text is a valid, empty config.
+    pub fn parse(text: &str, layout: Layout, defaults: &Defaults) -> Result<Self, ConfigProblem> {
         if text.len() > MAX_CONFIG_BYTES {
-            return Err(Problem::whole_file(
+            return Err(ConfigProblem::whole_file(
                 "the file is larger than 1 MiB",
                 "a list of gates is a few lines long",
             ));
@@ -82,7 +98,10 @@ impl Config {
         let gates = gates(raw.verify.unwrap_or_default(), defaults)?;
         if !gates.is_empty() && gates.iter().all(|gate| gate.advisory) {
             let hint = "make at least one gate required: leave `advisory` out";
-            return Err(Problem::whole_file("every gate is advisory: nothing could ever be verified", hint));
+            return Err(ConfigProblem::whole_file(
+                "every gate is advisory, so nothing could be verified",
+                hint,
+            ));
         }
         let guard = match raw.guard {
             Some(names) => Guard::new(names)?,
@@ -91,13 +110,20 @@ impl Config {
         let budget = raw.budget.map(budget::read).transpose()?.unwrap_or_default();
         let agents = agents::of_repo(raw.agents.unwrap_or_default())?;
         let reports = raw.reports.map(Reports::from_raw).transpose()?;
-        Ok(Self { enabled: raw.enabled.unwrap_or(true), gates, guard, budget, agents, reports })
+        let worktree = raw.worktree.map(worktree).transpose()?;
+        let (enabled, not_read) = (raw.enabled.unwrap_or(true), raw.not_read);
+        Ok(Self { enabled, gates, guard, budget, agents, reports, worktree, not_read })
     }
 
-    /// The gates that hold somebody.
+    /// The gates that can block.
     pub fn required_gates(&self) -> Vec<GateName> {
         let required = self.gates.iter().filter(|gate| self.enabled && !gate.advisory);
         required.map(|gate| gate.name.clone()).collect()
+    }
+
+    /// The files that the gates rewrite at every run, which are left out of the tree.
+    pub fn written_files(&self) -> Vec<String> {
+        self.gates.iter().flat_map(|gate| gate.writes.iter().cloned()).collect()
     }
 
     /// Whether anything in this config could run.
@@ -106,11 +132,27 @@ impl Config {
     }
 }
 
-fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, Problem> {
+fn worktree(entry: Spanned<RawWorktree>) -> Result<Worktree, ConfigProblem> {
+    let place = position::Position::of(&entry);
+    let texts = |list: Option<raw::OneOrMany<String>>| {
+        let items = list.map(|list| list.0).unwrap_or_default();
+        items.into_iter().map(|item| item.value).collect::<Vec<String>>()
+    };
+    let raw::RawWorktree { dir, copy, post_create } = entry.value;
+    let worktree = Worktree { dir, copy: texts(copy), post_create: texts(post_create) };
+    let all = worktree.dir.iter().chain(&worktree.copy).chain(&worktree.post_create);
+    if all.clone().any(|text| text.trim().is_empty() || foreign_text::deceives(text)) {
+        let hint = "paths and commands are not empty and hold no escapes or hidden characters";
+        return Err(place.problem("`worktree`: a text that cannot be used", hint));
+    }
+    Ok(worktree)
+}
+
+fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, ConfigProblem> {
     let places: Vec<_> = raw.iter().map(position::Position::of).collect();
     if let Some(place) = places.get(MOST_GATES) {
         let what = format!("more than {MOST_GATES} gates");
-        return Err(place.problem(what, "let one gate run a script that runs the others"));
+        return Err(place.problem(what, "combine gates in a script and run that as one gate"));
     }
     let mut gates: Vec<Gate> = Vec::with_capacity(raw.len());
     for entry in raw {
@@ -123,53 +165,59 @@ fn gates(raw: Vec<Spanned<RawGate>>, defaults: &Defaults) -> Result<Vec<Gate>, P
     }
 }
 
-fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<Gate, Problem> {
+fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<Gate, ConfigProblem> {
     let place = position::Position::of(&entry);
     let raw = entry.value;
     if raw.run.trim().is_empty() {
         return Err(place.problem("a gate without a command", "give a command, for example `- npm test`"));
     }
     // What a person accepts must be what they see.
-    let names = raw.needs.iter().flatten().chain(&raw.name).chain(&raw.inputs).chain(&raw.results);
+    let names =
+        raw.needs.iter().flatten().chain(&raw.name).chain(&raw.inputs).chain(&raw.writes).chain(&raw.results);
     if foreign_text::deceives(&raw.run)
         || names.clone().any(|text| text.contains('\n') || foreign_text::deceives(text))
     {
-        let hint = "commands and names hold no escapes, control characters or text that changes direction";
-        return Err(place.problem("a character that hides what is written", hint));
+        let hint = "remove escapes, control characters and bidirectional overrides";
+        return Err(place.problem("a hidden or control character", hint));
     }
     let timeout = match &raw.timeout {
-        Some(text) => {
-            duration::parse(text).map_err(|hint| place.problem("a `timeout` that cannot be read", hint))?
-        }
+        Some(text) => duration::parse(text).map_err(|hint| place.problem("an invalid `timeout`", hint))?,
         None => defaults.gate_timeout,
     };
     if timeout.is_zero() {
-        return Err(place.problem("a `timeout` of nothing", "leave it out for 120s"));
+        return Err(place.problem("a `timeout` of zero", "leave it out for 120s"));
     }
     for glob in &raw.inputs {
         check_glob(glob)
             .map_err(|error| place.problem(format!("`inputs`: {error}"), "write it like `src/**`"))?;
     }
+    for pattern in &raw.writes {
+        if let Some(why) = writes::refusal(pattern) {
+            let what = format!("`writes`: `{pattern}` cannot be left out: {why}");
+            return Err(place.problem(
+                what,
+                "list the data files that the gate rewrites, for example `.quality-evidence.json`",
+            ));
+        }
+    }
     let results = raw.results.as_deref().map(|text| results_source(text, place)).transpose()?;
     let order = match (raw.needs, raw.parallel) {
-        (Some(names), _) => Order::After(names.into_iter().map(GateName::new).collect()),
-        (None, true) => Order::WithNeighbours,
-        (None, false) => Order::AfterAllAbove,
+        (Some(names), _) => GateOrder::After(names.into_iter().map(GateName::new).collect()),
+        (None, true) => GateOrder::WithNeighbours,
+        (None, false) => GateOrder::AfterAllAbove,
     };
     let name = match raw.name {
         Some(name) if above.iter().any(|gate| gate.name.as_str() == name) => {
-            return Err(
-                place.problem(format!("two gates are called `{name}`"), "give one of them another name")
-            );
+            return Err(place.problem(format!("two gates are named `{name}`"), "rename one of them"));
         }
         Some(name) => GateName::new(name),
         None => unused_name(&raw.run, above),
     };
     let (run, advisory, inputs, retries) = (raw.run, raw.advisory, raw.inputs, raw.retries);
-    Ok(Gate { name, run, timeout, advisory, inputs, retries, order, results })
+    Ok(Gate { name, run, timeout, advisory, inputs, writes: raw.writes, retries, order, results })
 }
 
-fn results_source(text: &str, place: position::Position) -> Result<ResultsSource, Problem> {
+fn results_source(text: &str, place: position::Position) -> Result<ResultsSource, ConfigProblem> {
     let source: ResultsSource = text.parse().map_err(|error: ResultsSourceError| {
         let hint = match &error {
             ResultsSourceError::Format(name) => {
@@ -188,7 +236,7 @@ fn results_source(text: &str, place: position::Position) -> Result<ResultsSource
     Ok(source)
 }
 
-/// A gate without a name is called by the first line of its command; the same command twice gets a number.
+/// A gate without a name is named after the first line of its command; duplicates get a number.
 fn unused_name(run: &str, above: &[Gate]) -> GateName {
     let line: String = run.trim().lines().next().unwrap_or_default().chars().take(60).collect();
     let taken = |name: &str| above.iter().any(|gate| gate.name.as_str() == name);
@@ -201,19 +249,19 @@ fn unused_name(run: &str, above: &[Gate]) -> GateName {
     GateName::new(name)
 }
 
-fn plan_problem(error: &PlanError, gates: &[Gate], places: &[position::Position]) -> Problem {
+fn plan_problem(error: &PlanError, gates: &[Gate], places: &[position::Position]) -> ConfigProblem {
     let (gate, hint) = match error {
         PlanError::NoSuchGate { gate, missing } => {
             let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
             (gate, did_you_mean(missing.as_str(), names.iter().copied(), &names.join(", ")))
         }
-        PlanError::Circle { gate } => (gate, "take one of the `needs` out".to_owned()),
+        PlanError::Circle { gate } => (gate, "remove one of the `needs`".to_owned()),
     };
     let at = gates.iter().position(|other| other.name == *gate).unwrap_or_default();
     places[at].problem(error.to_string(), hint)
 }
 
-/// Who is held: sub-agents by name or glob, the session itself, teammates and the tasks of a team. Stored as the words of
+/// Which subjects are judged: sub-agents by name or glob, the session itself, teammates and team tasks. Stored as in
 /// the config.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
@@ -224,17 +272,17 @@ pub struct Guard {
     tasks: bool,
 }
 
-/// The word for the session itself.
+/// Guards the session itself.
 const SESSION: &str = "session";
-/// The word for every teammate, whatever its name.
+/// Guards every teammate.
 const TEAMMATES: &str = "teammates";
-/// The word for the tasks that a session or its team works through.
+/// Guards the tasks of a session or its team.
 const TASKS: &str = "tasks";
 
-/// Words that mean somebody else than a sub-agent of that name.
+/// Reserved words that are not sub-agent names.
 const RESERVED: [&str; 3] = [SESSION, TEAMMATES, TASKS];
 
-/// What makes a reserved word the name of a sub-agent.
+/// The prefix that turns a reserved word into a sub-agent's name.
 const AGENT: &str = "agent:";
 
 impl From<Vec<String>> for Guard {
@@ -260,23 +308,19 @@ impl From<Guard> for Vec<String> {
 }
 
 impl Guard {
-    fn new(names: Vec<Spanned<String>>) -> Result<Self, Problem> {
+    fn new(names: Vec<Spanned<String>>) -> Result<Self, ConfigProblem> {
         let mut words = Vec::with_capacity(names.len());
         for entry in names {
             let place = position::Position::of(&entry);
             let name = entry.value;
             if foreign_text::deceives(&name) {
-                return Err(
-                    place.problem("`guard`: a character that hides what is written", "write plain names")
-                );
+                return Err(place.problem("`guard`: a hidden or control character", "write plain names"));
             }
             let nearly = strsim::damerau_levenshtein(&name, SESSION) <= 2;
             if nearly && name != SESSION {
                 let hint =
                     format!("did you mean `{SESSION}`? For a sub-agent of that name write `agent:{name}`");
-                return Err(
-                    place.problem(format!("`guard`: `{name}` is nearly a word for something else"), hint)
-                );
+                return Err(place.problem(format!("`guard`: `{name}` looks like a misspelled keyword"), hint));
             }
             check_glob(&name)
                 .map_err(|error| place.problem(format!("`guard`: {error}"), "write it like `check*`"))?;
@@ -286,32 +330,32 @@ impl Guard {
     }
 
     /// Whether every stop of a session that changed the tree is judged.
-    pub fn holds_session(&self) -> bool {
+    pub fn guards_session(&self) -> bool {
         self.session
     }
 
-    /// Whether every teammate is judged before it rests.
-    pub fn holds_teammates(&self) -> bool {
+    /// Whether every teammate is judged before it goes idle.
+    pub fn guards_teammates(&self) -> bool {
         self.teammates
     }
 
-    /// Whether a task is looked at before it counts as completed.
-    pub fn holds_tasks(&self) -> bool {
+    /// Whether a task is judged before it counts as completed.
+    pub fn guards_tasks(&self) -> bool {
         self.tasks
     }
 
-    /// Whether a sub-agent of that name is held. A plugin's agent arrives as `plugin:check`: the prefix is stripped.
-    pub fn holds_agent(&self, agent_type: &str) -> bool {
+    /// Whether a sub-agent of that name is judged. A plugin's agent arrives as `plugin:check`; the prefix is stripped.
+    pub fn guards_agent(&self, agent_type: &str) -> bool {
         let bare = bare_agent_name(agent_type);
         self.agents.iter().any(|pattern| pattern == bare || glob_matches(pattern, bare))
     }
 
-    /// The sub-agents that are held, as names and globs.
+    /// The judged sub-agents, as names and globs.
     pub fn agents(&self) -> &[String] {
         &self.agents
     }
 
-    /// The words of the config.
+    /// The entries as written in the config.
     pub fn names(&self) -> Vec<String> {
         self.clone().into()
     }
@@ -323,12 +367,12 @@ impl Default for Guard {
     }
 }
 
-/// The name of an agent without the plugin it comes from.
+/// An agent's name without its plugin prefix.
 pub fn bare_agent_name(agent_type: &str) -> &str {
     agent_type.rsplit_once(':').map_or(agent_type, |(_plugin, name)| name)
 }
 
-/// A pattern can be longer, or nested deeper, than any matcher can be built for; none that anybody means is.
+/// Rejects patterns that are too long or too deeply nested to compile.
 fn check_glob(pattern: &str) -> Result<(), String> {
     const LONGEST: usize = 300;
     if pattern.len() > LONGEST {
@@ -338,11 +382,11 @@ fn check_glob(pattern: &str) -> Result<(), String> {
 }
 
 fn glob_matches(pattern: &str, name: &str) -> bool {
-    // Most guards are plain names: no matcher is built for those.
+    // Most guards are plain names, which need no matcher.
     if !pattern.contains(['*', '?', '[', '{']) {
         return false;
     }
-    // `compile_matcher` panics where it cannot build one.
+    // `compile_matcher` panics on failure.
     let matcher = Glob::new(pattern).and_then(|glob| GlobSetBuilder::new().add(glob).build());
     matcher.is_ok_and(|matcher| matcher.is_match(name))
 }

@@ -1,4 +1,4 @@
-//! The ledger: what an entry can be, and how it is written down so that nobody can change it unseen.
+//! The ledger: its events, the tamper-evident form they are stored in, and the decisions that follow from them.
 
 pub mod decide;
 pub mod drive;

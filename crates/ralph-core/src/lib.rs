@@ -1,12 +1,12 @@
-//! The pure core of ralph: values in, decision out. No file, clock, environment, process or thread; its manifest and its
-//! `clippy.toml` hold that.
+//! The pure core of ralph: values in, decision out. No files, clocks, environment, processes or threads; its manifest
+//! and `clippy.toml` enforce that.
 //!
-//! In reading order; each room uses only those above it:
-//! - [`model`]: the words of the domain: gate, budget, preset, verdict, layout
-//! - [`clients`]: what each agent client says, prints and is called with
-//! - [`config`]: what a repo and its user ask for
-//! - [`claims`]: what agents, users, files and the output of commands state
-//! - [`ledger`]: what is remembered, and what follows from it: may it stop now, and what comes next
+//! In reading order; each module uses only those above it:
+//! - [`model`]: the domain types: gate, budget, preset, verdict, layout
+//! - [`clients`]: each agent client's hooks, output and command line
+//! - [`config`]: the settings of a repo and its user
+//! - [`claims`]: what agents, users, files and command output state, parsed
+//! - [`ledger`]: the stored events and what follows from them: whether a stop is allowed and what comes next
 //! - [`say`]: every sentence that a user or an agent reads
 
 pub mod claims;

@@ -1,6 +1,7 @@
 //! The words that everything else is said in.
 
 pub mod budget;
+pub mod config_problem;
 pub mod drive_options;
 pub mod duration;
 pub mod finding;
@@ -16,7 +17,6 @@ pub mod loop_error;
 pub mod money;
 pub mod note;
 pub mod preset;
-pub mod problem;
 pub mod promise_seen;
 pub mod result_format;
 pub mod results;

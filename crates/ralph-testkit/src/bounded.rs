@@ -1,7 +1,7 @@
-//! Runs a program that may never end, and always comes back.
+//! Runs a program that may never end, and always returns.
 //!
-//! Promises: the call returns soon after the time-out at the latest, and nothing of the program's process group
-//! is alive afterwards. Output goes to files, not to pipes: a grandchild that keeps a pipe open would hold its
+//! Guarantees: the call returns soon after the timeout at the latest, and no process of the program's group
+//! is alive afterwards. Output goes to files, not to pipes: a grandchild that keeps a pipe open would block its
 //! reader for as long as it lives.
 
 use std::io::{self, Write as _};
@@ -25,13 +25,13 @@ pub(crate) struct Ended {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// What a program is told on its stdin next.
+/// The next line for the program's stdin.
 pub(crate) enum Words {
-    /// It has yet to answer what it was told before.
+    /// The program has not answered the previous line yet.
     NotYet,
-    /// A line, without its end.
+    /// A line, without its newline.
     Line(String),
-    /// Its stdin is closed, and nobody is asked again.
+    /// Close stdin and do not ask again.
     NoMore,
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn run(command: &mut Command, timeout: Duration) -> io::Result<Ended>
     run_with(command, timeout, |_| Words::NoMore)
 }
 
-/// The same with a pipe for stdin. What goes into it is asked over and over, with all that the program has printed.
-/// A line must fit into a pipe: a program that reads nothing holds whoever writes more.
+/// The same with a pipe for stdin. `speak` is called repeatedly with everything the program has printed.
+/// A line must fit into a pipe buffer: a program that does not read would block a longer write.
 pub(crate) fn converse(
     command: &mut Command,
     timeout: Duration,
@@ -57,7 +57,7 @@ fn run_with(
     timeout: Duration,
     mut speak: impl FnMut(&[u8]) -> Words,
 ) -> io::Result<Ended> {
-    // Reopened, not cloned: a clone would share its position with whatever still writes while we read.
+    // Reopened, not cloned: a clone would share its position with a process that still writes while we read.
     let (stdout, stderr) = (NamedTempFile::new()?, NamedTempFile::new()?);
     command.stdout(stdout.reopen()?).stderr(stderr.reopen()?).process_group(0);
     let begun = Instant::now();
@@ -65,7 +65,7 @@ fn run_with(
     let mut stdin = child.stdin.take();
     let timed_out = !ended_within(&child, timeout, || {
         if let Some(pipe) = &mut stdin
-            && !goes_on(pipe, speak(&fs::read(&stdout)?))
+            && !write_next(pipe, speak(&fs::read(&stdout)?))
         {
             stdin = None;
         }
@@ -75,15 +75,15 @@ fn run_with(
         signal_group(&child, Signal::TERM);
         ended_within(&child, GRACE, || Ok(()))?;
     }
-    // The child is not reaped yet, so its number is still its own and the group cannot be a stranger's.
+    // The child is not reaped yet, so its number cannot have been reused and the group is still ours.
     signal_group(&child, Signal::KILL);
     let status = child.wait()?;
     let took = begun.elapsed();
     Ok(Ended { status, timed_out, took, stdout: fs::read(stdout)?, stderr: fs::read(stderr)? })
 }
 
-/// Says it, and tells whether there is more to come. Who does not listen any more is about to end.
-fn goes_on(pipe: &mut ChildStdin, words: Words) -> bool {
+/// Writes the next line; false when there is nothing more to write. A failed write means that the program is ending.
+fn write_next(pipe: &mut ChildStdin, words: Words) -> bool {
     match words {
         Words::NotYet => true,
         Words::Line(line) => pipe.write_all(format!("{line}\n").as_bytes()).is_ok(),
@@ -111,7 +111,7 @@ fn ended_within(
     }
 }
 
-/// An error here is a group without a living member, which is what the signal was for.
+/// An error means that the group has no living member, which is the goal of the signal.
 fn signal_group(child: &Child, signal: Signal) {
     rustix::process::kill_process_group(Pid::from_child(child), signal).ok();
 }
@@ -132,19 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_told_the_next_line_when_it_has_answered_the_last() {
-        let mut told = 0;
+    fn a_program_gets_the_next_line_after_it_answered_the_last() {
+        let mut message = 0;
         let ended = converse(
             Command::new("sh").args(["-c", "while read line; do echo \"got $line\"; done; echo end"]),
             Duration::from_secs(20),
             |printed| {
                 let answered = printed.split(|byte| *byte == b'\n').count() - 1;
-                match (answered == told, told) {
+                match (answered == message, message) {
                     (false, _) => Words::NotYet,
                     (true, 3) => Words::NoMore,
                     (true, _) => {
-                        told += 1;
-                        Words::Line(told.to_string())
+                        message += 1;
+                        Words::Line(message.to_string())
                     }
                 }
             },
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_listen_holds_nobody() {
+    fn a_program_that_does_not_read_stdin_does_not_block_the_caller() {
         let begun = Instant::now();
         let ended =
             converse(&mut Command::new("true"), Duration::from_secs(20), |_| Words::Line("hello".into()));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_leaves_in_its_group_ends_with_it() {
+    fn processes_left_in_the_group_of_a_program_end_with_it() {
         let ended =
             run(Command::new("sh").args(["-c", "sleep 30 & echo $!"]), Duration::from_secs(20)).unwrap();
         assert!(!ended.timed_out);
@@ -187,8 +187,7 @@ mod tests {
         let pid = String::from_utf8_lossy(pid);
         let deadline = Instant::now() + Duration::from_secs(5);
         while Instant::now() < deadline {
-            let state = Command::new("ps").args(["-o", "stat=", "-p", pid.trim()]).output().unwrap().stdout;
-            if state.is_empty() || state.starts_with(b"Z") {
+            if !crate::is_alive(pid.trim().parse().unwrap()) {
                 return true;
             }
             thread::sleep(POLL);

@@ -1,35 +1,29 @@
-//! The real Claude Code as a person uses it: in a terminal, with a prompt that is typed. Some of its events, those of teams
-//! among them, happen nowhere else.
+//! The real Claude Code in a terminal, with a prompt that is typed. Some of its events, for example those of teams,
+//! only occur there.
 //!
-//! The terminal is made by `script` (util-linux). What the client draws is kept for whoever has to find out why a test
-//! failed, and looked at only to know when it listens.
+//! The screen is kept to explain a failed test, and read only to know when the client accepts input.
 
-use std::ffi::OsStr;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::pty::{OnTerminal, Pty};
 use crate::real_claude::ClaudeRun;
 use crate::scripted_model::ScriptedModel;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What stands on the screen when the client listens.
-const LISTENS: &str = "accept edits on";
+/// Shown on the screen when the client accepts input.
+const READY: &str = "accept edits on";
 
-/// A client that runs. It does not outlive its test.
+/// A running client. It ends with its test.
 pub struct ClaudeTerminal {
-    child: Child,
-    keyboard: ChildStdin,
-    screen: Arc<Mutex<Vec<u8>>>,
+    client: OnTerminal,
     _home: TempDir,
 }
 
@@ -40,15 +34,15 @@ impl fmt::Debug for ClaudeTerminal {
 }
 
 impl ClaudeTerminal {
-    /// Starts the client, as somebody who has used it before, and types the prompt once it listens.
+    /// Starts the client for a user who has used it before, and types the prompt once it accepts input.
     ///
     /// # Panics
     ///
-    /// When it does not start, or does not listen within a minute.
+    /// When it does not start, or does not accept input within a minute.
     #[track_caller]
     pub fn start(run: &ClaudeRun, model: &ScriptedModel) -> Self {
         let mut terminal = Self::open(run, model).unwrap_or_else(|error| panic!("no terminal: {error}"));
-        terminal.wait_until("it listens", |screen| screen.contains(LISTENS));
+        terminal.wait_until("the client accepts input", |screen| screen.contains(READY));
         terminal.types(&run.prompt);
         terminal
     }
@@ -57,54 +51,30 @@ impl ClaudeTerminal {
         run.write_settings()?;
         let home = TempDir::with_prefix("ralph-e2e-home.")?;
         settle(home.path(), &run.project)?;
-        let client = run.interactive(home.path(), model);
-        let words = [client.get_program()].into_iter().chain(client.get_args()).map(quoted);
-        let line = words.collect::<Vec<_>>().join(" ");
-        let mut command = Command::new("script");
-        command
-            .args(["-qefc", &format!("stty cols 120 rows 40; exec {line}"), "/dev/null"])
-            .env_clear()
-            .envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .env("TERM", "xterm-256color")
-            .current_dir(&run.project)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let mut child = command.spawn()?;
-        let keyboard = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut drawn = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let screen = Arc::<Mutex<Vec<u8>>>::default();
-        let shown = Arc::clone(&screen);
-        thread::spawn(move || {
-            let mut part = [0; 1 << 14];
-            while let Ok(count @ 1..) = drawn.read(&mut part) {
-                shown.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&part[..count]);
-            }
-        });
-        Ok(Self { child, keyboard, screen, _home: home })
+        let mut client = run.interactive(home.path(), model);
+        client.env("TERM", "xterm-256color").current_dir(&run.project);
+        Ok(Self { client: Pty::open().size(120, 40).start(&client), _home: home })
     }
 
-    /// All that was drawn so far.
+    /// Everything drawn so far.
     pub fn screen(&self) -> String {
-        let drawn = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Words are set apart by moving the cursor.
-        String::from_utf8_lossy(&drawn).replace("\u{1b}[1C", " ")
+        // The client separates words by moving the cursor.
+        self.client.screen().replace("\u{1b}[1C", " ")
     }
 
     fn types(&mut self, prompt: &str) {
         for keys in [prompt, "\r"] {
-            let typed = self.keyboard.write_all(keys.as_bytes()).and_then(|()| self.keyboard.flush());
-            typed.unwrap_or_else(|error| panic!("nobody reads what is typed: {error}"));
-            // What comes at once with the end of the line is taken for something pasted.
+            self.client.types(keys);
+            // Text that arrives together with the newline is treated as pasted.
             thread::sleep(Duration::from_millis(500));
         }
     }
 
-    /// Waits until it is so.
+    /// Waits until the condition holds.
     ///
     /// # Panics
     ///
-    /// With what is on the screen, when it is not so within a minute.
+    /// With the content of the screen, when the condition does not hold within a minute.
     #[track_caller]
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let begun = Instant::now();
@@ -115,20 +85,7 @@ impl ClaudeTerminal {
     }
 }
 
-impl Drop for ClaudeTerminal {
-    fn drop(&mut self) {
-        // `script` ends what runs in its terminal.
-        let _gone = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(5) && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(POLL);
-        }
-        let _killed = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-/// The home of somebody who has answered all that the client asks the first time.
+/// A home in which every first-start question of the client is answered.
 fn settle(home: &Path, project: &Path) -> io::Result<()> {
     let known = json!({"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true});
     let answers = json!({
@@ -137,8 +94,4 @@ fn settle(home: &Path, project: &Path) -> io::Result<()> {
         "projects": {project.to_string_lossy(): known},
     });
     fs::write(home.join(".claude.json"), answers.to_string())
-}
-
-fn quoted(word: &OsStr) -> String {
-    format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
 }

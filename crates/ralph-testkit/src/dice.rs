@@ -1,6 +1,6 @@
-//! Chance that is the same each time: a test that rolls it can be played again.
+//! Deterministic randomness: a test that uses it can be repeated.
 
-/// Made by the recipe known as SplitMix64.
+/// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 

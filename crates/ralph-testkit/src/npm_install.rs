@@ -1,8 +1,8 @@
-//! Gets a pinned npm package onto this machine, once, however many test processes ask for it at the same time.
+//! Installs a pinned npm package on this machine, once, however many test processes need it at the same time.
 //!
 //! Each package has a cache folder of its own, named after it and its version. It appears by a rename, so it is either
-//! whole or not there; a lock beside it makes the others wait for the one that installs. What is in the cache is trusted
-//! only after it has told its version.
+//! complete or absent; a lock beside it makes other processes wait for the installation. A cached package is trusted
+//! only after it has printed its version.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,19 +19,18 @@ const NPM_TIMEOUT: Duration = Duration::from_secs(600);
 const VERSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many of npm's last lines an error shows.
 const NPM_LINES: usize = 15;
-const LEAVE_OUT: &str = "set RALPH_E2E=off to leave the real-client tests out";
 
-/// A package of the npm registry that real-client tests need, in the one version that they speak of.
+/// A package of the npm registry that real-client tests need, in the one supported version.
 #[derive(Debug)]
 pub(crate) struct Package {
-    /// What people call it.
+    /// Its display name.
     pub(crate) title: &'static str,
-    /// What npm calls it.
+    /// Its npm name.
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
     /// The beginning of its folder's name in the cache; no two packages share one.
     pub(crate) folder: &'static str,
-    /// What it needs of the machine, for the person who has to bring it.
+    /// What it needs on the machine, for the error message.
     pub(crate) needs: &'static str,
     /// Where its program can be below `node_modules`, the best first.
     pub(crate) programs: fn(&Path) -> Vec<PathBuf>,
@@ -39,7 +38,7 @@ pub(crate) struct Package {
     pub(crate) start: fn(&Path, &Path) -> Command,
 }
 
-/// Why a real program is not there, in words for the person who can mend it.
+/// Why a real program is not available, with a hint on how to fix it.
 pub struct InstallError {
     wanted: String,
     tried: String,
@@ -49,7 +48,7 @@ pub struct InstallError {
 
 impl InstallError {
     fn new(package: &Package, tried: impl Into<String>, cause: impl fmt::Display) -> Self {
-        let hint = format!("install {}, or {LEAVE_OUT}", package.needs);
+        let hint = format!("install {}", package.needs);
         let wanted = format!("{} {}", package.title, package.version);
         Self { wanted, tried: tried.into(), cause: cause.to_string(), hint }
     }
@@ -66,7 +65,7 @@ impl fmt::Display for InstallError {
     }
 }
 
-/// As `Display`: `unwrap` and `expect` in a test show this one.
+/// As `Display`: `unwrap` and `expect` in a test print this one.
 impl fmt::Debug for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
@@ -76,7 +75,7 @@ impl fmt::Debug for InstallError {
 impl std::error::Error for InstallError {}
 
 impl Package {
-    /// The program, proven to start once a process: `proven` remembers it. A failure is not remembered.
+    /// The program, checked to start once per process: `proven` caches it. A failure is not cached.
     pub(crate) fn installed(&self, proven: &OnceLock<PathBuf>) -> Result<PathBuf, InstallError> {
         if let Some(program) = proven.get() {
             return Ok(program.clone());
@@ -97,7 +96,7 @@ impl Package {
             .ok_or_else(|| {
                 let cause = "RALPH_E2E_CACHE, XDG_CACHE_HOME and HOME are not set";
                 InstallError::new(self, "looking for a cache folder", cause)
-                    .hint("set RALPH_E2E_CACHE to a folder with 1 GB to spare, or RALPH_E2E=off")
+                    .hint("set RALPH_E2E_CACHE to a folder with 1 GB to spare")
             })
     }
 
@@ -105,7 +104,7 @@ impl Package {
         let folder = cache.join(format!("{}-{}", self.folder, self.version));
         let _lock = self.locked(cache).map_err(|error| {
             InstallError::new(self, format!("locking the cache folder {}", cache.display()), error)
-                .hint("set RALPH_E2E_CACHE to a folder that can be written, or RALPH_E2E=off")
+                .hint("set RALPH_E2E_CACHE to a folder that can be written")
         })?;
         if !folder.exists() {
             self.install(cache, &folder)?;
@@ -113,7 +112,7 @@ impl Package {
         self.program_that_starts(&folder)
     }
 
-    /// Held until it is dropped, or until the process that holds it dies.
+    /// Held until it is dropped, or until the owning process dies.
     fn locked(&self, cache: &Path) -> io::Result<File> {
         fs::create_dir_all(cache)?;
         let file = File::create(cache.join(format!("{}-{}.lock", self.folder, self.version)))?;
@@ -129,7 +128,7 @@ impl Package {
         self.npm_install(sibling.path())?;
         fs::rename(sibling.path(), folder)
             .map_err(|error| failed("moving the finished installation into place", error))?;
-        // It has moved, there is nothing left to remove.
+        // It was moved; there is nothing left to remove.
         let _moved = sibling.keep();
         Ok(())
     }
@@ -155,20 +154,20 @@ impl Package {
     fn program_that_starts(&self, folder: &Path) -> Result<PathBuf, InstallError> {
         let mut failures = Vec::new();
         for program in (self.programs)(&folder.join("node_modules")) {
-            match self.tells_its_version(&program) {
+            match self.check_version(&program) {
                 Ok(()) => return Ok(program),
                 Err(failure) => failures.push(format!("{}: {failure}", program.display())),
             }
         }
         let tried = "starting the installed program with --version";
         Err(InstallError::new(self, tried, failures.join("\n")).hint(format!(
-            "it needs {}; remove {} to have it installed again, or {LEAVE_OUT}",
+            "it needs {}; remove {} to have it installed again",
             self.needs,
             folder.display()
         )))
     }
 
-    fn tells_its_version(&self, program: &Path) -> Result<(), String> {
+    fn check_version(&self, program: &Path) -> Result<(), String> {
         let home = TempDir::with_prefix("ralph-e2e-home.").map_err(|error| error.to_string())?;
         let ended = bounded::run((self.start)(program, home.path()).arg("--version"), VERSION_TIMEOUT)
             .map_err(|error| error.to_string())?;
@@ -198,8 +197,8 @@ mod tests {
             .cache_folder(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
     }
 
-    /// Written by another process: a file this process has open for writing may leak into a child that another
-    /// test starts at this moment, and cannot be executed until that child has gone on.
+    /// Written by another process: a file that this process has open for writing may leak into a child that another
+    /// test starts at this moment, and cannot be executed until that child has called exec.
     fn script(path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod +x "$0""#;
@@ -213,11 +212,11 @@ mod tests {
         assert_eq!(folder_from(&all[1..]).unwrap(), Path::new("/xdg/ralph-testkit"));
         assert_eq!(folder_from(&all[2..]).unwrap(), Path::new("/home/me/.cache/ralph-testkit"));
         let error = folder_from(&[("HOME", "")]).unwrap_err().to_string();
-        assert!(error.contains("RALPH_E2E=off"), "{error}");
+        assert!(error.contains("set RALPH_E2E_CACHE to a folder"), "{error}");
     }
 
     #[test]
-    fn the_native_binary_steps_in_for_a_launcher_that_does_not_start() {
+    fn the_native_binary_replaces_a_launcher_that_does_not_start() {
         let folder = TempDir::new().unwrap();
         let modules = folder.path().join("node_modules");
         script(&modules.join(".bin/claude"), "exit 1");
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_holds_another_version_is_refused_with_a_way_out() {
+    fn a_cache_with_another_version_is_refused_with_a_hint() {
         let folder = TempDir::new().unwrap();
         script(&folder.path().join("node_modules/.bin/claude"), "echo '2.1.3 (Claude Code)'");
         let error = CLAUDE_CODE.program_that_starts(folder.path()).unwrap_err().to_string();

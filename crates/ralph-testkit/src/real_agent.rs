@@ -1,11 +1,11 @@
-//! The real clients that the driver can have as its agent, installed once, each given a home in which it knows one model
-//! and nobody else.
+//! The real clients that the driver can run as its agent, installed once, each with a home in which it knows only one
+//! model.
 //!
-//! They exist because a profile of the driver is a claim about a client's flags, its stdin and its stream, and only the
-//! client can say whether it is true. A client is a row here: its package, its service, what it needs in its home and how
-//! a scripted model has it do something.
+//! They exist because a profile of the driver describes a client's flags, its stdin and its stream, and only the
+//! real client can confirm it. A client is a row here: its package, its service, what it needs in its home and how
+//! a scripted model makes it act.
 //!
-//! Promises: one pinned version each; a key that is no key; every address that the client is told is on loopback.
+//! Guarantees: one pinned version each; a dummy key; every address in the client's config is on loopback.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use std::{env, fs, io};
 
 use serde_json::json;
 
-use crate::npm_install::{InstallError, Package};
-use crate::real_claude::{CLAUDE_CODE, QUIET_CLAUDE, wanted_by};
+use crate::npm_install::Package;
+use crate::real_claude::{CLAUDE_CODE, QUIET_CLAUDE};
 use crate::real_codex::CODEX;
 use crate::real_copilot::COPILOT;
 use crate::real_gemini::GEMINI;
@@ -26,23 +26,23 @@ use crate::scripted_model::{Api, Script, ScriptedModel, Turn};
 /// Where the system's programs are, for a hermetic run.
 pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What is particular about one client.
+/// The specifics of one client.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// What the driver calls it.
+    /// Its name in the driver.
     pub(crate) name: &'static str,
     pub(crate) package: &'static Package,
     pub(crate) api: Api,
-    /// Makes the client at home in a folder, and tells the variables that it needs beside it.
-    pub(crate) settle: fn(home: &Path, model: &ScriptedModel) -> io::Result<Variables>,
-    /// Has it run a command in its shell.
+    /// Sets up the client's home in a folder, and returns the variables that it needs.
+    pub(crate) settle: fn(home: &Path, model: &ScriptedModel) -> io::Result<ClientVariables>,
+    /// Makes it run a command in its shell.
     pub(crate) shell: fn(command: &str) -> Turn,
-    /// Has it write a new file of one line with its own tool for that.
+    /// Makes it write a new file of one line with its own file tool.
     pub(crate) write: fn(path: &Path, line: &str) -> Turn,
     proven: OnceLock<PathBuf>,
 }
 
-pub(crate) type Variables = Vec<(&'static str, String)>;
+pub(crate) type ClientVariables = Vec<(&'static str, String)>;
 
 static CLAUDE_ROW: Row = Row {
     name: "claude",
@@ -98,7 +98,7 @@ static OPENCODE_ROW: Row = Row {
     proven: OnceLock::new(),
 };
 
-/// A client that the driver can run, installed and known to start.
+/// A client that the driver can run, installed and checked to start.
 #[derive(Clone, Debug)]
 pub struct AgentClient {
     row: &'static Row,
@@ -106,50 +106,52 @@ pub struct AgentClient {
 }
 
 impl AgentClient {
-    /// Claude Code for the test `test`, or `None` when the real-client tests are switched off, which is said on stderr.
+    /// Claude Code, for a test.
     ///
     /// # Panics
     ///
-    /// When it is wanted and cannot be had: a test that cannot run has not passed. So do the others.
+    /// When it cannot be installed: a test that cannot run has not passed. The same applies to the others.
     #[track_caller]
-    pub fn claude_for_test(test: &str) -> Option<Self> {
-        wanted_by(test, || Self::installed(&CLAUDE_ROW))
+    pub fn claude() -> Self {
+        Self::for_test(&CLAUDE_ROW)
     }
 
     /// Codex, in the folder `codex-VERSION` of the cache that [`Claude`](crate::Claude) uses.
     #[track_caller]
-    pub fn codex_for_test(test: &str) -> Option<Self> {
-        wanted_by(test, || Self::installed(&CODEX_ROW))
+    pub fn codex() -> Self {
+        Self::for_test(&CODEX_ROW)
     }
 
     /// Gemini CLI, in the folder `gemini-cli-VERSION` of that cache.
     #[track_caller]
-    pub fn gemini_for_test(test: &str) -> Option<Self> {
-        wanted_by(test, || Self::installed(&GEMINI_ROW))
+    pub fn gemini() -> Self {
+        Self::for_test(&GEMINI_ROW)
     }
 
     /// Copilot CLI, in the folder `copilot-VERSION` of that cache.
     #[track_caller]
-    pub fn copilot_for_test(test: &str) -> Option<Self> {
-        wanted_by(test, || Self::installed(&COPILOT_ROW))
+    pub fn copilot() -> Self {
+        Self::for_test(&COPILOT_ROW)
     }
 
     /// OpenCode, in the folder `opencode-VERSION` of that cache.
     #[track_caller]
-    pub fn opencode_for_test(test: &str) -> Option<Self> {
-        wanted_by(test, || Self::installed(&OPENCODE_ROW))
+    pub fn opencode() -> Self {
+        Self::for_test(&OPENCODE_ROW)
     }
 
-    fn installed(row: &'static Row) -> Result<Self, InstallError> {
-        row.package.installed(&row.proven).map(|program| Self { row, program })
+    #[track_caller]
+    fn for_test(row: &'static Row) -> Self {
+        let program = row.package.installed(&row.proven).unwrap_or_else(|error| panic!("{error}"));
+        Self { row, program }
     }
 
-    /// What the driver calls it.
+    /// Its name in the driver.
     pub fn name(&self) -> &'static str {
         self.row.name
     }
 
-    /// Starts a model that this client can speak with.
+    /// Starts a model with this client's API.
     pub fn model(&self, script: Script) -> io::Result<ScriptedModel> {
         ScriptedModel::start_as(self.row.api, script)
     }
@@ -159,17 +161,17 @@ impl AgentClient {
         (self.row.shell)(command)
     }
 
-    /// A turn in which it makes the file `path` with one line in it, by its own tool for files.
+    /// A turn in which it creates the file `path` with one line in it, by its own file tool.
     pub fn write(&self, path: &Path, line: &str) -> Turn {
         (self.row.write)(path, line)
     }
 
-    /// The whole environment of a program that runs this client by its name: the client is found on the `PATH`, is at
-    /// home in `home`, and speaks to `model` alone.
+    /// The whole environment of a program that runs this client by its name: the client is found on the `PATH`, has its
+    /// home in `home`, and uses only `model`.
     ///
     /// # Panics
     ///
-    /// When nothing can be written into `home`.
+    /// When `home` is not writable.
     #[track_caller]
     pub fn environment(&self, home: &Path, model: &ScriptedModel) -> Vec<(String, OsString)> {
         let settled = (self.row.settle)(home, model);
@@ -198,7 +200,7 @@ pub(crate) fn folder_of_node() -> Option<PathBuf> {
     env::split_paths(&path).find(|folder| folder.is_absolute() && folder.join("node").is_file())
 }
 
-/// A client with nothing of this machine's in its environment, to be asked for its version.
+/// A client with a clean environment, to ask for its version.
 pub(crate) fn hermetic(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command

@@ -1,19 +1,19 @@
 //! The real Claude Code, installed once and run hermetically against a [`ScriptedModel`].
 //!
-//! It exists because our contract with the client is what the client does, not what its documentation says: a hook
-//! is only proven when the real program has called it and the model has been told what it answered.
+//! It exists because our contract is with what the client does, not with what its documentation says: a hook
+//! is only proven when the real program has called it and the model has received its answer.
 //!
-//! Promises: one pinned version; the client sees an empty environment plus a short list of variables, a home
-//! directory of its own and a key that is no key; every run ends at its time-out, with its whole process group.
+//! Guarantees: one pinned version; the client sees an empty environment plus a short list of variables, a home
+//! directory of its own and a dummy key; every run ends at its timeout, with its whole process group.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{env, fs};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,7 +23,7 @@ use crate::npm_install::{InstallError, Package};
 use crate::real_agent::PATH;
 use crate::scripted_model::ScriptedModel;
 
-/// The one version the real-client tests speak of.
+/// The one version that the real-client tests support.
 pub const CLAUDE_CODE_VERSION: &str = "2.1.325";
 
 pub(crate) const CLAUDE_CODE: Package = Package {
@@ -36,7 +36,7 @@ pub(crate) const CLAUDE_CODE: Package = Package {
     start: hermetic,
 };
 
-/// With these it speaks to its base URL and to nobody else.
+/// With these it connects to its base URL only.
 pub(crate) const QUIET_CLAUDE: [(&str, &str); 4] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_TELEMETRY", "1"),
@@ -46,32 +46,8 @@ pub(crate) const QUIET_CLAUDE: [(&str, &str); 4] = [
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
 const DEFAULT_MAX_TURNS: &str = "40";
 
-/// Whether `RALPH_E2E=off` asks to leave the real-client tests out. Who leaves one out must say so, see
-/// [`Claude::for_test`].
-pub fn e2e_switched_off() -> bool {
-    env::var_os("RALPH_E2E").is_some_and(|value| value == "off")
-}
-
-/// What a real-client test needs, or `None` when those tests are switched off, which is said on stderr.
-///
-/// # Panics
-///
-/// When it is wanted and cannot be had.
-#[track_caller]
-pub(crate) fn wanted_by<T>(test: &str, installed: impl FnOnce() -> Result<T, InstallError>) -> Option<T> {
-    if e2e_switched_off() {
-        // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
-        writeln!(io::stderr(), "left out, because RALPH_E2E=off: {test}").ok();
-        return None;
-    }
-    match installed() {
-        Ok(program) => Some(program),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// The launcher npm made, else the native binary of the platform's own package. The launcher does not start where npm
-/// was told not to run the package's install script.
+/// The npm launcher, else the native binary of the platform package. The launcher does not start if npm
+/// skipped the package's install script.
 fn programs(modules: &Path) -> Vec<PathBuf> {
     let packages = fs::read_dir(modules.join("@anthropic-ai")).into_iter().flatten().flatten();
     let of_platform = packages.filter(|package| is_platform_package(&package.file_name()));
@@ -83,7 +59,7 @@ fn is_platform_package(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with("claude-code-"))
 }
 
-/// The installed client, known to start.
+/// The installed client, checked to start.
 #[derive(Debug, Clone)]
 pub struct Claude {
     program: PathBuf,
@@ -98,14 +74,14 @@ impl Claude {
         CLAUDE_CODE.installed(&PROVEN).map(|program| Self { program })
     }
 
-    /// The client for the test `test`, or `None` when the real-client tests are switched off, which is said on stderr.
+    /// The client that a test needs.
     ///
     /// # Panics
     ///
-    /// When the client is wanted and cannot be had: a test that cannot run has not passed.
+    /// When it cannot be installed: a test that cannot run has not passed.
     #[track_caller]
-    pub fn for_test(test: &str) -> Option<Self> {
-        wanted_by(test, Self::installed)
+    pub fn for_test() -> Self {
+        Self::installed().unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub fn program(&self) -> &Path {
@@ -125,7 +101,7 @@ pub struct ClaudeRun {
     pub(crate) project: PathBuf,
     home: Option<PathBuf>,
     pub(crate) prompt: String,
-    /// What the person says later, each when what was said before has its result.
+    /// Later prompts, each sent after the previous one has its result.
     later: Vec<String>,
     settings: Option<Value>,
     env: BTreeMap<OsString, OsString>,
@@ -148,7 +124,7 @@ impl ClaudeRun {
         }
     }
 
-    /// A home directory that is kept, for a test that looks into it or continues the session. Without it the run has
+    /// A home directory that is kept, for a test that inspects it or continues the session. Without it the run has
     /// a temporary one.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
@@ -176,7 +152,7 @@ impl ClaudeRun {
         self
     }
 
-    /// Sets a variable of the client, and so of its hooks. Wins over the hermetic ones, `PATH` among them.
+    /// Sets a variable of the client, and so of its hooks. Overrides the hermetic ones, including `PATH`.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
@@ -206,18 +182,18 @@ impl ClaudeRun {
         self.arg("--plugin-dir").arg(dir)
     }
 
-    /// The tools that need no permission, for example `"Bash Agent"`. The way to let the client act: it refuses to
+    /// The tools that need no permission, for example `"Bash Agent"`. Needed because the client refuses to
     /// skip its permissions when it runs as root.
     #[must_use]
     pub fn allow_tools(self, tools: &str) -> Self {
         self.arg("--allowedTools").arg(tools)
     }
 
-    /// Runs the client against `model` until it ends or the time-out is over.
+    /// Runs the client against `model` until it ends or the timeout is over.
     ///
     /// # Panics
     ///
-    /// When the client cannot be started at all; how it then behaves is told by the output.
+    /// When the client cannot be started at all; its later behaviour is in the output.
     #[track_caller]
     pub fn run(self, model: &ScriptedModel) -> ClaudeOutput {
         match self.try_run(model) {
@@ -236,8 +212,8 @@ impl ClaudeRun {
         let ended = if self.later.is_empty() {
             bounded::run(&mut command, self.timeout)?
         } else {
-            let mut person = Person::new([&self.prompt].into_iter().chain(&self.later).cloned());
-            bounded::converse(&mut command, self.timeout, |printed| person.next(printed))?
+            let mut user = ScriptedUser::new([&self.prompt].into_iter().chain(&self.later).cloned());
+            bounded::converse(&mut command, self.timeout, |printed| user.next(printed))?
         };
         Ok(ClaudeOutput {
             exit: ended.status.code(),
@@ -255,8 +231,8 @@ impl ClaudeRun {
         fs::write(folder.join("settings.json"), format!("{settings:#}\n"))
     }
 
-    /// No network namespace holds the client to loopback, because the model lives in the test's own one. The
-    /// client's switches do: with them it speaks to its base URL and to nobody else.
+    /// No network namespace limits the client to loopback, because the model lives in the namespace of the test. The
+    /// client's switches do: with them it connects to its base URL only.
     fn command(&self, home: &Path, model: &ScriptedModel) -> Command {
         let mut command = self.client(home, model);
         command.arg("-p");
@@ -273,7 +249,7 @@ impl ClaudeRun {
         command
     }
 
-    /// The same for a person at a terminal.
+    /// The same for a user at a terminal.
     pub(crate) fn interactive(&self, home: &Path, model: &ScriptedModel) -> Command {
         let mut command = self.client(home, model);
         command.args(["--permission-mode", "acceptEdits"]).args(&self.args);
@@ -291,15 +267,15 @@ impl ClaudeRun {
     }
 }
 
-/// A person who waits for the result of what they said before they go on.
+/// A user who waits for each result before the next prompt.
 #[derive(Debug)]
-struct Person {
+struct ScriptedUser {
     left: VecDeque<String>,
-    /// How many results there are when the last prompt has its own.
+    /// How many results there are once the last prompt has its own.
     awaited: usize,
 }
 
-impl Person {
+impl ScriptedUser {
     fn new(prompts: impl IntoIterator<Item = String>) -> Self {
         Self { left: prompts.into_iter().collect(), awaited: 0 }
     }
@@ -317,7 +293,7 @@ impl Person {
     }
 }
 
-/// The client with nothing of this machine's in its environment, and all that is not the model switched off.
+/// The client with a clean environment, and everything but the model switched off.
 fn hermetic(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -330,14 +306,14 @@ fn hermetic(program: &Path, home: &Path) -> Command {
     command
 }
 
-/// A line that is not JSON is kept as `{"unparsed": LINE}`: it is the one a failed test is about.
+/// A line that is not JSON is kept as `{"unparsed": LINE}`: a failed test is usually about it.
 fn rows(stdout: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(stdout);
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     lines.map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!({"unparsed": line}))).collect()
 }
 
-/// What the client did.
+/// The result of a client run.
 #[derive(Debug)]
 pub struct ClaudeOutput {
     /// `None` when it died by a signal.
@@ -350,18 +326,18 @@ pub struct ClaudeOutput {
 }
 
 impl ClaudeOutput {
-    /// The last `result`: one run can have several, a background sub-agent's end starts a turn of its own.
+    /// The last `result`: one run can have several, because the end of a background sub-agent starts a turn.
     pub fn result(&self) -> Option<&Value> {
         self.rows.iter().rev().find(|row| row["type"] == "result")
     }
 
-    /// What each `result` said, in order: one for every prompt, and one for every turn that began by itself.
+    /// The text of each `result`, in order: one for every prompt, and one for every turn that started by itself.
     pub fn results(&self) -> Vec<&str> {
         let results = self.rows.iter().filter(|row| row["type"] == "result");
         results.map(|row| row["result"].as_str().unwrap_or_default()).collect()
     }
 
-    /// The session's id, for a run that carries it on with `--resume`.
+    /// The session's id, for a run that continues it with `--resume`.
     pub fn session(&self) -> Option<&str> {
         self.rows.iter().rev().find_map(|row| row["session_id"].as_str())
     }
@@ -377,7 +353,7 @@ impl ClaudeOutput {
         self.rows.iter().filter(is_response).collect()
     }
 
-    /// The run in lines a person can read, for the message of a failed test.
+    /// The run in readable lines, for the message of a failed test.
     pub fn text_of_rows(&self) -> String {
         self.rows.iter().filter_map(line_of_row).collect::<Vec<_>>().join("\n")
     }
@@ -426,13 +402,13 @@ mod tests {
     }
 
     #[test]
-    fn a_person_waits_for_the_result_of_each_prompt() {
+    fn the_user_waits_for_the_result_of_each_prompt() {
         let said = |words: Words| match words {
             Words::Line(line) => serde_json::from_str::<Value>(&line).unwrap()["message"]["content"].clone(),
             Words::NotYet => json!("waits"),
             Words::NoMore => json!("goes"),
         };
-        let mut person = Person::new(["a".into(), "b".into()]);
+        let mut user = ScriptedUser::new(["a".into(), "b".into()]);
         let result = "{\"type\":\"result\"}\n";
         let steps = [
             ("", "a"),
@@ -443,12 +419,12 @@ mod tests {
             (&result.repeat(2), "goes"),
         ];
         for (printed, does) in steps {
-            assert_eq!(said(person.next(printed.as_bytes())), does, "{printed:?}");
+            assert_eq!(said(user.next(printed.as_bytes())), does, "{printed:?}");
         }
     }
 
     #[test]
-    fn what_was_said_is_found_as_text_at_any_depth() {
+    fn text_is_found_at_any_depth_of_the_stream() {
         let output = output(r#"{"type":"user","message":{"content":[{"text":"say \"yes\"\nnow"}]}}"#);
         assert!(output.said("say \"yes\"\nnow"));
         assert!(!output.said("content"), "a key is not a thing said");

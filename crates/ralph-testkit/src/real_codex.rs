@@ -6,10 +6,10 @@ use std::{fs, io};
 use serde_json::json;
 
 use crate::npm_install::Package;
-use crate::real_agent::{Variables, hermetic, write_into};
+use crate::real_agent::{ClientVariables, hermetic, write_into};
 use crate::scripted_model::{ScriptedModel, Turn};
 
-/// The one version the real-client tests speak of.
+/// The one version that the real-client tests support.
 pub const CODEX_VERSION: &str = "0.166.0";
 
 pub(crate) const CODEX: Package = Package {
@@ -22,7 +22,7 @@ pub(crate) const CODEX: Package = Package {
     start: hermetic,
 };
 
-/// The launcher npm made, else the native binary: the launcher asks for a newer Node.js than the binary, which needs none.
+/// The npm launcher, else the native binary: the launcher needs a newer Node.js, the binary needs none.
 fn programs(modules: &Path) -> Vec<PathBuf> {
     let inside =
         |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -31,8 +31,8 @@ fn programs(modules: &Path) -> Vec<PathBuf> {
     [modules.join(".bin/codex")].into_iter().chain(native).collect()
 }
 
-/// The model is a provider of its own in the config. What else the client would ask on its own (plugins, apps, updates) is
-/// switched off, and so is the compression of requests, which the model does not read. Two tries are enough for an error.
+/// The model is a custom provider in the config. Everything else the client would fetch (plugins, apps, updates) is
+/// switched off, and so is the compression of requests, which the model does not support. An error is retried once.
 const CONFIG: &str = r#"model = "scripted"
 model_provider = "scripted"
 check_for_update_on_startup = false
@@ -54,12 +54,12 @@ request_max_retries = 1
 stream_max_retries = 1
 "#;
 
-pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<Variables> {
+pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<ClientVariables> {
     write_into(home, ".codex/config.toml", &CONFIG.replace("BASE_URL", &model.base_url()))?;
     Ok(vec![("SCRIPTED_KEY", "dummy".into())])
 }
 
-/// A model that the client does not know gets no tool for patches; the client takes them out of the shell's command.
+/// For an unknown model the client offers no patch tool; it recognises patches in the shell command instead.
 pub(crate) fn write(path: &Path, line: &str) -> Turn {
     let patch = format!("*** Begin Patch\n*** Add File: {}\n+{line}\n*** End Patch", path.display());
     Turn::tool("exec_command", json!({"cmd": format!("apply_patch <<'EOF'\n{patch}\nEOF\n")}))

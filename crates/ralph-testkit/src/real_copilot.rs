@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 
 use crate::npm_install::Package;
-use crate::real_agent::{Variables, hermetic};
+use crate::real_agent::{ClientVariables, hermetic};
 use crate::scripted_model::ScriptedModel;
 
-/// The one version the real-client tests speak of.
+/// The one version that the real-client tests support.
 pub const COPILOT_VERSION: &str = "1.0.102";
 
 pub(crate) const COPILOT: Package = Package {
@@ -20,8 +20,8 @@ pub(crate) const COPILOT: Package = Package {
     start: hermetic,
 };
 
-/// A model of one's own needs no account; offline, the client asks nobody else.
-pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<Variables> {
+/// A custom model needs no account; in offline mode the client connects to nothing else.
+pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<ClientVariables> {
     Ok(vec![
         ("COPILOT_HOME", home.join(".copilot").display().to_string()),
         ("COPILOT_OFFLINE", "true".into()),

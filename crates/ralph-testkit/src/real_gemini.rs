@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::npm_install::Package;
-use crate::real_agent::{Variables, hermetic, write_into};
+use crate::real_agent::{ClientVariables, hermetic, write_into};
 use crate::scripted_model::ScriptedModel;
 
-/// The one version the real-client tests speak of.
+/// The one version that the real-client tests support.
 pub const GEMINI_CLI_VERSION: &str = "0.61.0";
 
 pub(crate) const GEMINI: Package = Package {
@@ -22,10 +22,10 @@ pub(crate) const GEMINI: Package = Package {
     start: hermetic,
 };
 
-/// Without a model by name the client first asks another one which to take, and believes no scripted answer.
+/// Without a model name the client first asks another model which one to use, and does not accept a scripted answer.
 const MODEL: &str = "gemini-2.5-flash";
 
-pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<Variables> {
+pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<ClientVariables> {
     let settings = json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "model": {"name": MODEL},
@@ -39,7 +39,7 @@ pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<Variables
         ("GOOGLE_GEMINI_BASE_URL", model.base_url()),
         ("GEMINI_TELEMETRY_ENABLED", "false".into()),
         ("NO_BROWSER", "1".into()),
-        // It leaves a report of every error where temporary files are.
+        // It writes a report of every error to the folder for temporary files.
         ("TMPDIR", home.display().to_string()),
     ])
 }

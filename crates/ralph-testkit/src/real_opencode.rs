@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::npm_install::Package;
-use crate::real_agent::{Variables, hermetic, write_into};
+use crate::real_agent::{ClientVariables, hermetic, write_into};
 use crate::scripted_model::ScriptedModel;
 
-/// The one version the real-client tests speak of.
+/// The one version that the real-client tests support.
 pub const OPENCODE_VERSION: &str = "1.18.33";
 
 pub(crate) const OPENCODE: Package = Package {
@@ -22,9 +22,9 @@ pub(crate) const OPENCODE: Package = Package {
     start: hermetic,
 };
 
-/// The model is a provider of its own in the person's config; nothing is fetched, neither models nor updates nor language
+/// The model is a custom provider in the user's config; nothing is fetched, neither models nor updates nor language
 /// servers.
-pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<Variables> {
+pub(crate) fn settle(home: &Path, model: &ScriptedModel) -> io::Result<ClientVariables> {
     let known = |name: &str| json!({"name": name, "limit": {"context": 200_000, "output": 4096}});
     let config = json!({
         "autoupdate": false, "share": "disabled",

@@ -1,19 +1,18 @@
 //! The real OpenSpec command, installed once and run hermetically.
 //!
-//! It exists because a change is what that command says it is: how it lays a change out, counts its tasks and puts it
-//! away is learnt from the program, not from its documentation.
+//! It exists because the command defines what a change is: how it lays a change out, counts its tasks and archives
+//! it is taken from the program, not from its documentation.
 //!
-//! Promises: one pinned version, no telemetry, no question asked, a home directory that the caller names.
+//! Guarantees: one pinned version, no telemetry, no prompts, a home directory chosen by the caller.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use crate::npm_install::{InstallError, Package};
-use crate::real_agent::{folder_of_node, search_path};
-use crate::real_claude::wanted_by;
+use crate::real_agent::{folder_of_node, hermetic};
 
-/// The one version the tests speak of.
+/// The one version that the tests support.
 pub const OPENSPEC_VERSION: &str = "1.13.2";
 
 const OPENSPEC: Package = Package {
@@ -23,10 +22,10 @@ const OPENSPEC: Package = Package {
     folder: "openspec",
     needs: "Node.js 20.19 or newer and npm",
     programs: |modules| vec![modules.join(".bin/openspec")],
-    start: hermetic,
+    start: quiet,
 };
 
-/// The installed command, known to start.
+/// The installed command, checked to start.
 #[derive(Debug, Clone)]
 pub struct OpenSpec {
     program: PathBuf,
@@ -39,45 +38,40 @@ impl OpenSpec {
         OPENSPEC.installed(&PROVEN).map(|program| Self { program })
     }
 
-    /// The command for the test `test`, or `None` when the real-client tests are switched off, which is said on stderr.
+    /// The command that a test needs.
     ///
     /// # Panics
     ///
-    /// When it is wanted and cannot be had: a test that cannot run has not passed.
+    /// When it cannot be installed: a test that cannot run has not passed.
     #[track_caller]
-    pub fn for_test(test: &str) -> Option<Self> {
-        wanted_by(test, Self::installed)
+    pub fn for_test() -> Self {
+        Self::installed().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Runs it in `project`, with `home` as its home directory.
     ///
     /// # Panics
     ///
-    /// When it cannot be started; how it ends is told by the output.
+    /// When it cannot be started; its exit status is in the output.
     #[track_caller]
     pub fn run(&self, project: &Path, home: &Path, arguments: &[&str]) -> Output {
-        let mut command = hermetic(&self.program, home);
+        let mut command = quiet(&self.program, home);
         let output = command.args(arguments).current_dir(project).stdin(Stdio::null()).output();
         output.unwrap_or_else(|error| panic!("cannot run {}: {error}", self.program.display()))
     }
 
-    /// What another program needs on its `PATH` to find the command, and the command its own interpreter.
+    /// The folders that another program needs on its `PATH` to find the command and its interpreter.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.program.parent().map(Path::to_path_buf).into_iter().chain(folder_of_node()).collect()
     }
 
-    /// What another program that calls the command needs in its environment, so that it tells nobody of it.
+    /// The variables that another program needs to call the command without telemetry.
     pub const QUIET: [(&'static str, &'static str); 2] = [("OPENSPEC_TELEMETRY", "0"), ("CI", "1")];
 }
 
-/// Nothing of this machine's in its environment but where its interpreter is.
-fn hermetic(program: &Path, home: &Path) -> Command {
-    let mut command = Command::new(program);
-    command
-        .env_clear()
-        .env("PATH", search_path(None))
-        .env("HOME", home)
-        .env("LANG", "C.UTF-8")
-        .envs(OpenSpec::QUIET);
+/// A clean environment that only contains the path of its interpreter.
+fn quiet(program: &Path, home: &Path) -> Command {
+    let mut command = hermetic(program, home);
+    command.envs(OpenSpec::QUIET);
     command
 }

@@ -1,19 +1,19 @@
-//! A scripted stand-in for a model's service, in the test's own process, on loopback: Anthropic's Messages API, or as
+//! A scripted replacement for a model's service, in the test's own process, on loopback: Anthropic's Messages API, or as
 //! much of OpenAI's and of Google's as Codex, Copilot, OpenCode and Gemini CLI use.
 //!
 //! It exists so that the real clients can be run without an account, a key or the internet, and so that a test can
-//! say what the model answers *and* what the client must have told it. A turn that was `expecting` a needle and did
-//! not find it is a problem, and so is such a turn that no request ever came for: a scenario cannot pass because
-//! its feedback got lost on the way.
+//! define what the model answers *and* what the client must have sent. A turn that was `expecting` a needle and did
+//! not find it is a problem, and so is such a turn that was never requested: a scenario cannot pass because
+//! its feedback got lost.
 //!
 //! ```text
 //!  client ──POST its path──────► which lane?  ──► next turn of that lane ──► SSE or JSON
 //!                                 a match: that lane      │
 //!                                 no tools: "ok"          └─ needles in what came since the model last spoke
-//!                                 else: main                 a miss is a problem, told by `finish`
+//!                                 else: main                 a miss is a problem, reported by `finish`
 //! ```
 //!
-//! Promises: binds 127.0.0.1 only, opens no connection to anyone, never looks at the key it is sent, answers at
+//! Guarantees: binds 127.0.0.1 only, opens no outgoing connection, ignores the key it receives, answers at
 //! most [`MAX_REQUESTS`] requests, and has no thread left after [`ScriptedModel::finish`] or drop.
 //!
 //! ```
@@ -30,7 +30,7 @@
 //! let model = ScriptedModel::start(script)?;
 //! // … run a client against `model.base_url()` …
 //! let served = model.finish();
-//! assert_eq!(served.problems.len(), 1, "nobody asked for the turn with the needle");
+//! assert_eq!(served.problems.len(), 1, "the turn with the needle was never requested");
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
@@ -49,11 +49,11 @@ use serde_json::{Value, json};
 pub use self::api::Api;
 use self::stage::Stage;
 
-/// The most requests one model answers; after that every request gets HTTP 400, and the run has a problem. A loop
-/// that never ends must end its test.
+/// The most requests one model answers; after that every request gets HTTP 400, and the run has a problem, so that
+/// an endless loop ends its test.
 pub const MAX_REQUESTS: usize = 80;
 
-/// What the model says: lanes for the conversations that can be told apart, and the main conversation.
+/// The model's answers: lanes for the conversations that can be distinguished, and the main conversation.
 #[derive(Debug, Default)]
 pub struct Script {
     lanes: Vec<Lane>,
@@ -174,7 +174,7 @@ pub struct Turn {
     answer: Answer,
     needles: Vec<Needle>,
     delay: Duration,
-    /// Of an error.
+    /// Only for an error.
     headers: Vec<(String, String)>,
 }
 
@@ -219,11 +219,11 @@ impl Turn {
         Self::new(Answer::ApiError { status, kind: kind.into(), message: message.into() })
     }
 
-    /// Adds a header to an error, where services say when they can be asked again.
+    /// Adds a header to an error, for example the time of the next allowed request.
     ///
     /// # Panics
     ///
-    /// When the turn is no error: no other answer has headers of its own.
+    /// When the turn is not an error: only errors have headers.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         assert!(matches!(self.answer, Answer::ApiError { .. }), "only an `api_error` has headers");
@@ -258,12 +258,12 @@ impl Turn {
     }
 }
 
-/// What the model saw, told at the end.
+/// What the model received, returned at the end.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// Every request to the model that was answered, in the order of arrival.
+    /// Every answered request to the model, in the order of arrival.
     pub requests: Vec<Request>,
-    /// What did not go as scripted, in words.
+    /// Deviations from the script, as messages.
     pub problems: Vec<String>,
 }
 
@@ -322,7 +322,7 @@ impl ScriptedModel {
         Self::start_as(Api::Messages, script)
     }
 
-    /// The same as another service.
+    /// The same with the API of another service.
     pub fn start_as(api: Api, script: Script) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -339,7 +339,7 @@ impl ScriptedModel {
         Ok(Self { address, shared, acceptor: Some(acceptor) })
     }
 
-    /// What a client is told instead of its service's address.
+    /// The address to configure in a client.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -353,7 +353,7 @@ impl ScriptedModel {
         lock(&self.shared.stage).requests()
     }
 
-    /// Stops the server and tells what it saw.
+    /// Stops the server and returns what it received.
     pub fn finish(mut self) -> Served {
         self.stop();
         lock(&self.shared.stage).close()
@@ -362,7 +362,7 @@ impl ScriptedModel {
     fn stop(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stop();
-        // The acceptor looks at the flag when a connection comes. Without one it would not wake, so do not join it.
+        // The acceptor checks the flag when a connection arrives. Without one it would not wake, so do not join it.
         if TcpStream::connect(self.address).is_ok() && acceptor.join().is_err() {
             lock(&self.shared.stage).problem("the scripted model's own thread panicked".into());
         }
@@ -392,12 +392,12 @@ impl Shared {
     }
 }
 
-/// A thread that panicked has its panic told by `join`; what it left in the lock is still the best account there is.
+/// A panic of a thread is reported by `join`; the data in the poisoned lock is still the best information there is.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One thread a connection, one request a connection.
+/// One thread per connection, one request per connection.
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut open: Vec<(TcpStream, JoinHandle<()>)> = Vec::new();
     while let Ok((stream, _)) = listener.accept() {
@@ -410,7 +410,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         open.push((handle, thread::spawn(move || http::converse(&stream, &shared))));
     }
     for (stream, thread) in open {
-        // Ends a read that waits for a client that opened a connection and said nothing. An error means it is closed.
+        // Ends a read from a client that opened a connection and sent nothing. An error means that it is closed.
         stream.shutdown(std::net::Shutdown::Both).ok();
         if thread.join().is_err() {
             lock(&shared.stage).problem("a thread that served a request panicked".into());

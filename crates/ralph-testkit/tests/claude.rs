@@ -1,5 +1,5 @@
-//! The real client, once: it calls a `Stop` hook, the hook blocks, and the model is told why. This is the proof that
-//! the tools of this crate see what they claim to see; what ralph answers is tested where ralph is.
+//! The real client, once: it calls a `Stop` hook, the hook blocks, and the model receives the reason. This proves that
+//! the tools of this crate observe what they claim to observe; the answers of ralph are tested in its own crate.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use ralph_testkit::{Claude, ClaudeOutput, Script, ScriptedModel, Served, Turn};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Blocks once. In a file, not in the settings: the client tells the model the hook's command line too, and a needle
+/// Blocks once. In a file, not in the settings: the client sends the hook's command line to the model too, and a needle
 /// found there would prove nothing.
 const BLOCK_ONCE: &str =
     r#"test -e blocked || { touch blocked; echo '{"decision":"block","reason":"FEEDBACK-CANARY"}'; }"#;
@@ -30,9 +30,7 @@ fn run_with_a_hook_that_blocks_once(claude: &Claude, needle: &str) -> (ClaudeOut
 
 #[test]
 fn the_models_second_turn_gets_the_feedback_of_a_blocking_hook() {
-    let Some(claude) = Claude::for_test("the_models_second_turn_gets_the_feedback_of_a_blocking_hook") else {
-        return;
-    };
+    let claude = Claude::for_test();
     let (output, served) = run_with_a_hook_that_blocks_once(&claude, "FEEDBACK-CANARY");
     served.assert_clean();
     assert_eq!(output.exit, Some(0), "{}\n{}", output.text_of_rows(), output.stderr);
@@ -45,7 +43,7 @@ fn the_models_second_turn_gets_the_feedback_of_a_blocking_hook() {
 
 #[test]
 fn feedback_that_does_not_arrive_is_a_problem() {
-    let Some(claude) = Claude::for_test("feedback_that_does_not_arrive_is_a_problem") else { return };
+    let claude = Claude::for_test();
     let (output, served) = run_with_a_hook_that_blocks_once(&claude, "ANOTHER-CANARY");
     assert_eq!(output.exit, Some(0), "{}\n{}", output.text_of_rows(), output.stderr);
     assert_eq!(served.problems.len(), 1, "{:?}", served.problems);

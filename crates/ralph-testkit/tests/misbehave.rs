@@ -1,4 +1,4 @@
-//! Each subcommand of `misbehave` does what it says. Whatever a test starts or has left behind ends with it.
+//! Each subcommand of `misbehave` does what it says. Every process that a test starts or leaves behind ends with it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ralph_testkit::Pty;
 use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -27,7 +28,7 @@ fn exit_of(args: &[&str]) -> Option<i32> {
     output(args).status.code()
 }
 
-/// Ended when the test ends, however it ends.
+/// Ended when the test ends, even by a panic.
 struct Running(Child);
 
 impl Running {
@@ -52,7 +53,7 @@ impl Drop for Running {
     }
 }
 
-/// A process `misbehave` left behind, known by what it said of it.
+/// A process that `misbehave` left behind, found by its output.
 struct Leftover(Pid);
 
 impl Leftover {
@@ -118,7 +119,7 @@ fn end_of(mut stdout: BufReader<ChildStdout>) -> mpsc::Receiver<()> {
 }
 
 #[test]
-fn quiet_and_double_daemons_leave_a_session_and_let_go_of_stdout() {
+fn quiet_and_double_daemons_leave_a_session_and_close_stdout() {
     for subcommand in ["quiet-daemon", "double-daemon"] {
         let begun = Instant::now();
         let output = misbehave(&[subcommand]).process_group(0).output().unwrap();
@@ -172,7 +173,7 @@ fn kill_parent_kills_the_shell_that_started_it() {
 }
 
 #[test]
-fn kill_parent_in_a_shells_place_kills_who_started_the_shell() {
+fn kill_parent_that_replaced_a_shell_kills_the_parent_of_the_shell() {
     let script = r#"sh -c 'exec "$0" kill-parent' "$0"; echo survived"#;
     let shell = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_misbehave")]).output().unwrap();
     assert_eq!(shell.status.signal(), Some(9));
@@ -184,20 +185,10 @@ fn tty_finds_no_terminal_in_a_session_without_one() {
     assert_eq!(exit_of(&["detached", "tty"]), Some(0));
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn tty_finds_the_terminal_it_is_given() {
-    let command = format!("{} tty", env!("CARGO_BIN_EXE_misbehave"));
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &command, "/dev/null"]).stdin(Stdio::null());
-    match script.output() {
-        Ok(output) => assert_eq!(output.status.code(), Some(3), "{output:?}"),
-        Err(error) => {
-            // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
-            let mut stderr = std::io::stderr();
-            writeln!(stderr, "left out: no `script` here to make a terminal with ({error})").unwrap();
-        }
-    }
+    let on_terminal = Pty::open().start(&misbehave(&["tty"]));
+    assert_eq!(on_terminal.finish().code, Some(3));
 }
 
 #[test]
@@ -245,7 +236,7 @@ fn format_once_settles_on_the_second_call() {
 }
 
 #[test]
-fn env_is_sorted_and_whole() {
+fn env_is_sorted_and_complete() {
     let output = misbehave(&["env"]).env_clear().env("B", "2").env("A", "one two").output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "A=one two\nB=2\n");
 }
@@ -287,6 +278,6 @@ fn anything_else_is_a_usage_error() {
 
 #[test]
 fn the_library_knows_where_the_binary_is() {
-    let program = ralph_testkit::misbehave();
+    let program = ralph_testkit::misbehave_program();
     assert_eq!(Command::new(program).args(["exit", "5"]).status().unwrap().code(), Some(5));
 }

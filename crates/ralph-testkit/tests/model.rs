@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ralph_testkit::{Lane, MAX_REQUESTS, Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
-/// Sends one request and gives the status and the body of the answer.
+/// Sends one request and returns the status and the body of the answer.
 fn send(model: &ScriptedModel, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(model.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -35,7 +35,7 @@ fn start(script: Script) -> ScriptedModel {
 }
 
 #[test]
-fn a_turn_is_answered_whole() {
+fn a_turn_is_answered_in_one_body() {
     let model = start(Script::new().main(vec![Turn::say("hello").expecting("greet me")]));
     let answer = ask(&model, "please greet me");
     assert_eq!(answer["content"], json!([{"type": "text", "text": "hello"}]));
@@ -177,7 +177,7 @@ fn a_request_that_is_not_json_is_a_problem() {
 }
 
 #[test]
-fn a_delay_delays_and_does_not_hold_the_end() {
+fn a_delay_delays_and_does_not_delay_finish() {
     let slow = Turn::say("late").delay(Duration::from_millis(200));
     let model = start(Script::new().main(vec![slow, Turn::say("never").delay(Duration::from_secs(600))]));
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! The same as `agents`, for the clients that fewer people have the driver run: fetched and run only when they are asked for.
+//! The same as `agents`, for clients that are used less often with the driver: installed and run only on request.
 //!
 //!   cargo test -p ralph-testkit --test other_agents
 
@@ -6,35 +6,35 @@
 mod scene;
 
 use ralph_testkit::{AgentClient, Turn};
-use scene::{goes_on_with_its_session, is_refused, works_as_its_profile_says};
+use scene::{is_refused, resumes_its_session, works_as_its_profile_says};
 
 #[test]
 fn copilot_works_as_its_profile_says() {
-    let Some(client) = AgentClient::copilot_for_test("copilot_works_as_its_profile_says") else { return };
+    let client = AgentClient::copilot();
     works_as_its_profile_says(client, "create", "bash", None);
 }
 
 #[test]
 fn opencode_works_as_its_profile_says() {
-    let Some(client) = AgentClient::opencode_for_test("opencode_works_as_its_profile_says") else { return };
+    let client = AgentClient::opencode();
     works_as_its_profile_says(client, "write", "bash", Some((300, 60)));
 }
 
 #[test]
-fn copilot_goes_on_with_its_session() {
-    let Some(client) = AgentClient::copilot_for_test("copilot_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "another");
+fn copilot_resumes_its_session() {
+    let client = AgentClient::copilot();
+    resumes_its_session(client, "another");
 }
 
 #[test]
-fn opencode_goes_on_with_its_session() {
-    let Some(client) = AgentClient::opencode_for_test("opencode_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "scripted/another");
+fn opencode_resumes_its_session() {
+    let client = AgentClient::opencode();
+    resumes_its_session(client, "scripted/another");
 }
 
 #[test]
-fn what_refuses_copilot_is_a_limit() {
-    let Some(client) = AgentClient::copilot_for_test("what_refuses_copilot_is_a_limit") else { return };
+fn a_refusal_of_copilot_is_a_limit() {
+    let client = AgentClient::copilot();
     for (status, kind) in [(429, "rate_limit_exceeded"), (503, "server_is_overloaded")] {
         let refusal = Turn::api_error(status, kind, "Not now.");
         assert_eq!(is_refused(client.clone(), &refusal, &[], Some(status)).until, None);
@@ -42,8 +42,8 @@ fn what_refuses_copilot_is_a_limit() {
 }
 
 #[test]
-fn what_refuses_opencode_is_a_limit() {
-    let Some(client) = AgentClient::opencode_for_test("what_refuses_opencode_is_a_limit") else { return };
+fn a_refusal_of_opencode_is_a_limit() {
+    let client = AgentClient::opencode();
     let refusal = Turn::api_error(429, "rate_limit_exceeded", "Not now.");
     assert_eq!(is_refused(client, &refusal, &[], Some(429)).until, None);
 }

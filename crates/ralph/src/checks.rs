@@ -1,4 +1,4 @@
-//! What "done" is made of.
+//! The checks that decide whether work is done.
 
 pub(crate) mod gates;
 pub(crate) mod hygiene;

@@ -1,4 +1,4 @@
-//! How the outside comes in: the hook of an agent client, and the command line.
+//! The entry points: the hook of an agent client, and the command line.
 
 pub(crate) mod cli;
 pub(crate) mod hook;

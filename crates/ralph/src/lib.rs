@@ -1,17 +1,17 @@
 //! `ralph` keeps a coding agent working until its work is verified.
 //!
-//! Two doors: the hook of an agent client, which must cost next to nothing, and the command line. The map, from the top; a
-//! room uses only those below it (`tests/it/rooms.rs` keeps that):
+//! Two entry points: the hook of an agent client, which must be fast, and the command line. The modules from the top; a
+//! module uses only those below it (checked by `tests/it/rooms.rs`):
 //! - `doors`: the hook and the commands
-//! - `loops`: what a loop is and how it lives: judged, carried by a session, driven, reported
-//! - `checks`: what "done" is made of: gates, task list, promise, markers, hygiene
-//! - `clients`: everything that is one agent client's
+//! - `loops`: the life cycle of a loop: judged, attached to a session, driven, reported
+//! - `checks`: what "done" requires: gates, task list, promise, markers, hygiene
+//! - `clients`: everything specific to one agent client
 //! - `show`: the terminal, the progress of a loop, exit codes, the language
-//! - `store`: what is remembered, and what is left in a repo for others to read
+//! - `store`: recorded state, and files exported to a repo
 //! - `work_tree`: the fingerprint of the files, git, checkpoints
 //! - `sys`: processes, signals, files, the clock, the environment
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start programs as they like"))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may start any program"))]
 
 mod checks;
 mod clients;
@@ -27,21 +27,24 @@ use std::process::ExitCode;
 
 pub use clients::client::{BlockCap, Client, TeamTasks, Tools, Transcript, Variables};
 
-/// The program `ralph`, with every client that it knows.
+/// Runs `ralph` with every supported client.
 pub fn run() -> ExitCode {
     run_with(clients::list::ALL)
 }
 
-/// The program with these clients: the hook of one of them, or a command.
+/// Runs `ralph` with these clients: the hook of one of them, or a command.
 pub fn run_with(clients: &'static [&'static Client]) -> ExitCode {
+    sys::trace::start();
     show::terminal::crash::explain_panics();
     clients::list::register(clients);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match doors::hook::called(&arguments) {
+    let exit_code = match doors::hook::called(&arguments) {
         Some((client, options)) => {
             sys::proc::forbid_debuggers();
             doors::hook::run(client, &options)
         }
         None => doors::cli::run(),
-    }
+    };
+    sys::trace::step(|| "finished".to_owned());
+    exit_code
 }

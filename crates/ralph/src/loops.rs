@@ -1,4 +1,4 @@
-//! What a loop is and how it lives: begun, judged, driven, paused, ended, reported.
+//! The life cycle of a loop: started, judged, driven, paused, ended, reported.
 
 pub(crate) mod ancestry;
 pub(crate) mod driver;

@@ -1,4 +1,4 @@
-//! What people and scripts see: the terminal, the progress of a driven loop, exit codes, the language.
+//! User-visible output: the terminal, the progress of a driven loop, exit codes, the language.
 
 pub(crate) mod exit;
 pub(crate) mod language;

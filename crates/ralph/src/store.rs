@@ -1,4 +1,4 @@
-//! What is remembered under `~/.ralph`, and what is left in a repo for others to read.
+//! Recorded state under `~/.ralph`, and files exported to a repo.
 
 pub(crate) mod acceptance;
 pub(crate) mod effective_gates;

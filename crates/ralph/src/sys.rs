@@ -6,3 +6,4 @@ pub(crate) mod files;
 pub(crate) mod proc;
 pub(crate) mod short_command;
 pub(crate) mod signals;
+pub(crate) mod trace;

@@ -1,4 +1,4 @@
-//! The files of a repo as they are: their fingerprint, what git knows of them, and the trees that are kept of them.
+//! The files of a repo: their fingerprint, git's view of them, and their checkpoints.
 
 pub(crate) mod checkpoint;
 pub(crate) mod fingerprint;

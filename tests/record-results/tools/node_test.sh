@@ -68,3 +68,4 @@ for reporter in spec tap; do
   sample; run_node no_test_$reporter --test-reporter=$reporter
 done
 sample; one; FORCE_COLOR=1 run_node colours --test-reporter=spec
+sample; twelve; run_node twelve_failures_dot --test-reporter=dot

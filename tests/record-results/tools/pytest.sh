@@ -135,3 +135,9 @@ record_pytest twelve_failures_short -q --tb=short
 sample; passing; echo 'import missing_module' >tests/test_import.py; record_pytest import_crash
 sample; mkdir tests; echo 'def helper(): pass' >tests/test_none.py; record_pytest no_test
 sample; passing; echo 'raise RuntimeError("broken conftest")' >tests/conftest.py; record_pytest conftest_crash
+sample
+passing
+printf 'import pytest\n\n\n@pytest.fixture\ndef database():\n    raise RuntimeError("no database")\n' >>tests/conftest.py
+printf 'def test_reads(database):\n    assert database\n\n\ndef test_parts(subtests):\n    for part in (1, 2, 3):\n        with subtests.test(part=part):\n            assert part == 2\n' >tests/test_database.py
+record_pytest fixture_and_subtests
+record_pytest fixture_and_subtests_short -q --tb=no

@@ -69,3 +69,5 @@ sample; link_node_tools; passing; echo "require('./missing')" >test/crash.js; ru
 sample; link_node_tools; mkdir test; echo "require('tape')" >test/none.js; run_tape no_test
 # tape prints no colours; tools that pipe it (and `grc`) colour the marks.
 sample; link_node_tools; one; record tape colours bash -c 'tape "test/*.js" | sed -e "s/^not ok/\x1b[31mnot ok\x1b[0m/" -e "s/^ok/\x1b[32mok\x1b(B\x1b[m/"'
+# An error outside of a test ends the process before the summary.
+sample; link_node_tools; one; echo "require('tape')('later', () => setTimeout(() => null.length, 5))" >test/later.js; run_tape crash

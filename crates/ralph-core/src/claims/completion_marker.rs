@@ -1,14 +1,14 @@
-//! Completion markers: what a repo without gates may ask an agent to state. A marker is a claim, never a verdict.
+//! Completion markers that an agent must state in a repo without gates. A marker is a claim, never a verdict.
 
 use serde::Deserialize;
 
 use crate::claims::prose;
 
-/// One marker that stands for all of them.
+/// One marker that replaces all of them.
 pub const ALL_CHECKS: &str = "ALL_CHECKS_FINISH";
 
-/// The markers that a task's `check.jsonl` asks for: each line's `reason`, upper case, spaces to underscores, with
-/// `_FINISH`; no repeats; lines that cannot be read are skipped.
+/// The markers required by a task's `check.jsonl`: each line's `reason` in upper case, spaces as underscores, plus
+/// `_FINISH`; without duplicates; unreadable lines are skipped.
 pub fn expected(check_jsonl: &str) -> Vec<String> {
     #[derive(Deserialize)]
     struct Line {
@@ -26,7 +26,7 @@ pub fn expected(check_jsonl: &str) -> Vec<String> {
     markers
 }
 
-/// The markers that a message does not state.
+/// The markers missing in a message.
 pub fn missing(expected: &[String], message: &str) -> Vec<String> {
     let stated: Vec<&str> = statements(message).collect();
     if stated.contains(&ALL_CHECKS) {
@@ -35,8 +35,7 @@ pub fn missing(expected: &[String], message: &str) -> Vec<String> {
     expected.iter().filter(|marker| !stated.contains(&marker.as_str())).cloned().collect()
 }
 
-/// Lines that are a statement of their own, outside code and quotes: the bare text of a line or of a list item, without
-/// emphasis.
+/// The text of lines and list items outside code and quotes, without emphasis.
 fn statements(message: &str) -> impl Iterator<Item = &str> {
     prose::own_words(message).map(bare)
 }
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_counts_only_as_a_statement_of_its_own() {
+    fn a_marker_counts_only_on_its_own_line() {
         let table = [
             ("LINT_FINISH", true),
             ("All ran.\n\nLINT_FINISH\n", true),

@@ -1,6 +1,5 @@
-//! `ralph-loop.local.md`, the form in which the official plugin keeps a loop: front matter, a blank line, the task
-//! as it is. People read it to see how far a loop is and delete it to cancel, and a loop that the plugin started is taken
-//! over from it.
+//! `ralph-loop.local.md`, the official plugin's loop file: front matter, a blank line, the task. Users read it to see
+//! the progress and delete it to cancel; a loop that the plugin started is adopted from it.
 
 use std::fmt::Write as _;
 
@@ -13,7 +12,7 @@ use crate::config::raw;
 pub struct LoopFile {
     pub active: bool,
     pub iteration: u32,
-    /// 0 is without limit.
+    /// 0 means unlimited.
     pub max_iterations: u32,
     pub completion_promise: Option<String>,
     pub session_id: Option<String>,
@@ -42,11 +41,10 @@ impl LoopFile {
         )
     }
 
-    /// Reads a file of this form, whoever wrote it; none where it is no loop. A promise or session of nothing is none, a
-    /// time that is missing is the beginning of time.
+    /// Parses such a file; none if it is not a loop. An empty promise or session is none, a missing time is the epoch.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        // Only where the file's own first line ends like that: a task may have such line ends for reasons of its own.
+        // Only if the file's first line ends like that, because a task may contain such line ends.
         if text.split('\n').next().is_some_and(|opening| opening.ends_with('\r')) {
             return Self::parse_lines(&text.replace("\r\n", "\n"));
         }
@@ -73,7 +71,7 @@ impl LoopFile {
     }
 }
 
-/// What stands between the first two lines of dashes, and what comes after them.
+/// The front matter and the rest.
 fn parted(text: &str) -> Option<(&str, &str)> {
     let mut lines = text.split_inclusive('\n');
     let opening = lines.next().filter(|line| line.trim_end() == "---")?;
@@ -88,30 +86,30 @@ fn parted(text: &str) -> Option<(&str, &str)> {
 }
 
 fn read(front: &str) -> Option<FrontMatter> {
-    raw::parse(front).ok().or_else(|| raw::parse(&with_quotes_mended(front)).ok())
+    raw::parse(front).ok().or_else(|| raw::parse(&with_quotes_fixed(front)).ok())
 }
 
-/// The plugin puts quotes around a promise and escapes nothing in it, so `"say "yes""` is what it writes for `say "yes"`.
-fn with_quotes_mended(front: &str) -> String {
-    let mut mended = String::with_capacity(front.len());
+/// The plugin quotes a promise without escaping, so it writes `"say "yes""` for `say "yes"`.
+fn with_quotes_fixed(front: &str) -> String {
+    let mut fixed = String::with_capacity(front.len());
     for line in front.lines() {
         let key_and_text = line.split_once(": ").and_then(|(key, value)| {
             let text = value.trim().strip_prefix('"')?.strip_suffix('"')?;
             Some((key, text))
         });
         match key_and_text {
-            Some((key, text)) => mended.extend([key, ": ", &quoted(text), "\n"]),
-            None => mended.extend([line, "\n"]),
+            Some((key, text)) => fixed.extend([key, ": ", &quoted(text), "\n"]),
+            None => fixed.extend([line, "\n"]),
         }
     }
-    mended
+    fixed
 }
 
 fn quoted_or_null(text: Option<&str>) -> String {
     text.map_or_else(|| "null".to_owned(), quoted)
 }
 
-/// A string of JSON, and so of YAML, which wants more characters escaped: those that do not print or that end lines.
+/// A JSON string that is also valid YAML, which requires escapes for unprintable characters and line ends.
 fn quoted(text: &str) -> String {
     let json = serde_json::to_string(text).expect("any text is a JSON string");
     let mut yaml = String::with_capacity(json.len());
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_survives_whatever_it_looks_like() {
+    fn any_task_survives_a_round_trip() {
         for task in [
             "",
             "\n",
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plugin_or_a_person_wrote_is_read() {
+    fn files_of_the_plugin_or_the_user_are_read() {
         let bare = LoopFile {
             completion_promise: None,
             session_id: None,
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_loop_is_none() {
+    fn other_files_are_not_loops() {
         for text in [
             "",
             "do it",

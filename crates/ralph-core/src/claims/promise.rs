@@ -1,5 +1,5 @@
 //! The completion promise: `<promise>TEXT</promise>` alone on a line of the agent's own words. It is a claim, never a
-//! verdict. To talk about it is not to give it; where something comes near, the agent can be told what is missing.
+//! verdict. Mentioning it is not giving it; a near miss is explained to the agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::model::promise_seen::{NearMiss, PromiseSeen};
 const OPENING: &str = "<promise>";
 const CLOSING: &str = "</promise>";
 
-/// What must be promised: never empty, white space collapsed, and nothing that a tag could not hold.
+/// The promised text: not empty, white space collapsed, without tags.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -20,7 +20,7 @@ pub struct Promise(String);
 pub struct NoText;
 
 impl Promise {
-    /// A text that comes in its tag means what is in there. None where nothing is left that could ever be given.
+    /// Accepts the text with or without its tag; none if it could not be given.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let inner = text.strip_prefix(OPENING).and_then(|rest| rest.strip_suffix(CLOSING)).unwrap_or(text);
@@ -57,7 +57,7 @@ impl From<Promise> for String {
 }
 
 impl PromiseSeen {
-    /// Of all that was seen, the lowest counts.
+    /// The lowest rank counts.
     fn rank(&self) -> u8 {
         match self {
             Self::Given => 0,
@@ -73,7 +73,7 @@ impl PromiseSeen {
     }
 }
 
-/// The beginning of what was promised instead.
+/// The beginning of the other promise.
 impl NearMiss {
     const MOST_CHARS: usize = 100;
 
@@ -87,17 +87,15 @@ impl NearMiss {
     }
 }
 
-/// One sentence for the agent on what is missing.
+/// Explains a near miss to the agent in one sentence.
 pub fn explain(miss: &NearMiss, promise: &Promise) -> String {
     let tag = promise.tag();
     match miss {
         NearMiss::InASentence => {
-            format!(
-                "The promise counts only where {tag} stands alone on a line, with nothing before or after it."
-            )
+            format!("The promise counts only if {tag} is alone on a line, with nothing before or after it.")
         }
         NearMiss::InCode => {
-            format!("The promise was shown as code; it counts only as plain text: {tag} alone on a line.")
+            format!("The promise was inside code; it counts only as plain text: {tag} alone on a line.")
         }
         NearMiss::InAQuote => {
             format!("The promise was quoted; it counts only outside quotes: {tag} alone on a line.")
@@ -108,15 +106,21 @@ pub fn explain(miss: &NearMiss, promise: &Promise) -> String {
             )
         }
         NearMiss::Unclosed => {
-            format!("The promise has only one half of its tag; both are needed: {tag} alone on a line.")
+            format!("The opening or closing tag of the promise is missing: write {tag} alone on a line.")
         }
         NearMiss::BareText => {
-            format!("The text of the promise came without its tag, which is needed: {tag} alone on a line.")
+            format!("The promise was given without its tag: write {tag} alone on a line.")
         }
         NearMiss::Other { text } => {
-            format!("Something else was promised ({text}); what counts is exactly {tag} alone on a line.")
+            format!("A different promise was given ({text}); write exactly {tag} alone on a line.")
         }
     }
+}
+
+/// The same where the bare words alone on a line give it, too.
+pub fn look_for_words(promise: &Promise, message: &str) -> PromiseSeen {
+    let is_said = |line: &str| promise.is(prose::without_emphasis(line.trim()));
+    if prose::own_words(message).any(is_said) { PromiseSeen::Given } else { look(promise, message) }
 }
 
 /// Whether an agent's message gives the promise, or how near it came.
@@ -127,7 +131,7 @@ pub fn look(promise: &Promise, message: &str) -> PromiseSeen {
     tagged.chain(bare).min_by_key(PromiseSeen::rank).unwrap_or(PromiseSeen::Absent)
 }
 
-/// Marks around it aside: of a list, a heading, emphasis, the end of a sentence.
+/// Ignores list, heading and emphasis marks and final punctuation.
 fn is_bare_text(promise: &Promise, line: &str) -> bool {
     fn core(text: &str) -> &str {
         text.trim_matches(|c: char| !c.is_alphanumeric())
@@ -138,7 +142,7 @@ fn is_bare_text(promise: &Promise, line: &str) -> bool {
         || !core(said).is_empty() && core(said).split_whitespace().eq(core(&promise.0).split(' '))
 }
 
-/// Lines in a row that a tag may span.
+/// Consecutive lines that a tag may span.
 struct Stretch {
     place: Place,
     text: String,
@@ -146,7 +150,7 @@ struct Stretch {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// With the indented lines in between: whether a tag is code is decided by the line that it begins on.
+    /// Includes indented lines: a tag is code if it begins on one.
     OwnWords,
     Code,
     Quote,
@@ -187,7 +191,7 @@ impl Stretch {
 
 /// A tag with its text, or half of one.
 enum Claim<'a> {
-    /// Lead and trail are the rest of the lines that it begins and ends on; none where another tag stands there too.
+    /// Lead and trail are the rest of its first and last line; none if another tag is there.
     Whole { lead: Option<&'a str>, said: &'a str, trail: Option<&'a str> },
     /// With what follows.
     Opened(&'a str),
@@ -214,7 +218,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Where nothing counts, only the very promise is worth a word.
+    /// In code, quotes and comments only the exact promise is reported.
     fn shown_as(&self, promise: &Promise, miss: NearMiss) -> PromiseSeen {
         match *self {
             Self::Whole { said, .. } if promise.is(said) => PromiseSeen::NearMiss(miss),
@@ -223,18 +227,18 @@ impl Claim<'_> {
     }
 }
 
-/// What begins so is code: an indented line, or one with a backtick still open.
+/// Whether a tag after this lead is code: indented, or after an open backtick.
 fn is_code(lead: &str) -> bool {
     prose::is_indented(lead) || lead.matches('`').count() % 2 == 1
 }
 
-/// Nothing but emphasis, opened and closed alike.
+/// Only matching emphasis marks around it.
 fn surround(lead: &str, trail: &str) -> bool {
     let (lead, trail) = (lead.trim_start(), trail.trim_end());
     lead.chars().all(|c| matches!(c, '*' | '_')) && lead.chars().eq(trail.chars().rev())
 }
 
-/// Every claim in a text. Each is seen between its neighbours only, so that a text full of tags is still read once.
+/// Every claim in a text, found in linear time.
 fn claims(text: &str) -> Vec<Claim<'_>> {
     let tags = tags(text);
     let gap = |at: usize| {
@@ -254,7 +258,7 @@ fn claims(text: &str) -> Vec<Claim<'_>> {
         let (before, after) = (gap(at), gap(at + 2));
         claims.push(Claim::Whole {
             lead: before.rfind('\n').map(|end| &before[end + 1..]).or((at == 0).then_some(before)),
-            // A tag in other letters is another promise, and is told as it was written.
+            // Different letter case makes it a different promise, reported as written.
             said: if is_literal { gap(at + 1) } else { &text[tag.start..close.end] },
             trail: after.find('\n').map(|end| &after[..end]).or((at + 2 == tags.len()).then_some(after)),
         });
@@ -269,7 +273,7 @@ struct Tag {
     opens: bool,
 }
 
-/// Every tag, whatever the case of its letters.
+/// Every tag, case-insensitively.
 fn tags(text: &str) -> Vec<Tag> {
     let is_at = |tag: &str, start: usize| {
         text.get(start..start + tag.len()).is_some_and(|part| part.eq_ignore_ascii_case(tag))

@@ -1,7 +1,7 @@
-//! Which lines of a Markdown text its writer says, and which are only shown: code, quotes, comments. Whatever reads a
-//! statement out of a text asks here first, so that an example of a claim is never taken for the claim.
+//! Separates prose in Markdown from code, quotes and comments, so that an example of a claim is never mistaken for the
+//! claim.
 
-/// One line without its end, and what it is part of.
+/// One line without its line end, and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProseLine<'a> {
     pub(crate) text: &'a str,
@@ -10,17 +10,17 @@ pub(crate) struct ProseLine<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProsePart {
-    /// The writer's own words; blank lines too.
+    /// Prose, including blank lines.
     Prose,
-    /// Between two fences, and the fences themselves.
+    /// Fenced code, including the fences.
     Fenced,
-    /// Four columns in or more: code, unless the reader knows better, as it does of a nested list.
+    /// Indented by four columns or more: code, unless the caller knows that it is a nested list.
     Indented,
     Quote,
     Comment,
 }
 
-/// Every line of a text, in order. A fence or a comment that nobody closes runs to the end.
+/// Every line of a text, in order. An unclosed fence or comment runs to the end.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = ProseLine<'_>> {
     let mut open = Open::Nothing;
     without_byte_order_mark(text).lines().map(move |line| {
@@ -39,19 +39,19 @@ fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// What the lines before left open.
+/// The block left open by earlier lines.
 #[derive(Clone, Copy)]
 enum Open {
     Nothing,
     Fence(Fence),
-    /// Began a line, so only its end ends it.
+    /// A comment at the start of a line, which runs to its end marker.
     Comment,
-    /// Began inside a paragraph, so it ends with that at the latest.
+    /// A comment inside a paragraph, which ends with the paragraph at the latest.
     CommentInParagraph,
 }
 
 impl Open {
-    /// What this line is, and what is open after it.
+    /// The kind of this line and the block open after it.
     fn read(self, line: &str) -> (ProsePart, Self) {
         match self {
             Self::Fence(fence) => {
@@ -69,7 +69,7 @@ impl Open {
     }
 
     fn begin(line: &str) -> (ProsePart, Self) {
-        // A block may begin in a list item: what counts is what stands behind the marks.
+        // A block may begin in a list item, after the list marks.
         let content = innermost_item(line);
         if let Some(fence) = Fence::opened_by(line, content) {
             (ProsePart::Fenced, Self::Fence(fence))
@@ -99,13 +99,13 @@ impl Fence {
         let mark = content.chars().next().filter(|first| matches!(first, '`' | '~'))?;
         let info = content.trim_start_matches(mark);
         let length = content.len() - info.len();
-        // "```like this```" is code inside a line, and opens nothing.
+        // "```like this```" is inline code.
         let is_inline = mark == '`' && info.contains('`');
         let before = &line[..line.trim_end().len() - content.len()];
         (length >= 3 && !is_inline).then(|| Self { mark, length, column: columns(before.chars()) })
     }
 
-    /// Only a bare fence of the same mark, at least as long and hardly further in, closes; any other one is shown.
+    /// Only a bare fence of the same character, at least as long and indented less than four columns, closes.
     fn is_closed_by(self, line: &str) -> bool {
         let fence = line.trim();
         fence.len() >= self.length
@@ -114,23 +114,23 @@ impl Fence {
     }
 }
 
-/// How far these characters reach; a tab reaches to the next multiple of four.
+/// The width of these characters; tabs align to multiples of four.
 fn columns(chars: impl Iterator<Item = char>) -> usize {
     chars.fold(0, |column, c| if c == '\t' { column / 4 * 4 + 4 } else { column + 1 })
 }
 
-/// Four columns of white space or more before the first word.
+/// Whether a line is indented by four columns or more.
 pub(crate) fn is_indented(line: &str) -> bool {
     columns(line.chars().take(4).take_while(|c| matches!(c, ' ' | '\t'))) >= 4
 }
 
-/// A comment begins on this line and not in code, and nothing ends it here.
+/// Whether a comment begins on this line, outside code, and stays open.
 fn leaves_a_comment_open(line: &str) -> bool {
     line.rsplit_once("<!--")
         .is_some_and(|(before, after)| !after.contains("-->") && before.matches('`').count() % 2 == 0)
 }
 
-/// What a list item says, behind its mark. The line begins with the mark.
+/// The text of a list item after its mark.
 pub(crate) fn list_item(line: &str) -> Option<&str> {
     let rest = match line.strip_prefix(['-', '*', '+']) {
         Some(rest) => rest,
@@ -153,7 +153,7 @@ fn innermost_item(line: &str) -> &str {
     content
 }
 
-/// The text inside marks of emphasis that surround all of it: `**so**`, `_so_`.
+/// The text inside emphasis marks around all of it: `**so**`, `_so_`.
 pub(crate) fn without_emphasis(text: &str) -> &str {
     let mut inner = text;
     while let Some(rest) = ['*', '_'].iter().find_map(|mark| inner.strip_prefix(*mark)?.strip_suffix(*mark)) {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_part_of_one_thing() {
+    fn every_line_has_one_kind() {
         let table: [(&str, &[ProsePart]); 34] = [
             ("one\n\ntwo", &[Prose, Prose, Prose]),
             ("\u{feff}one\r\ntwo\r\n", &[Prose, Prose]),
@@ -263,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_fenced_is_never_prose(inside in "[-~<!> \t\nx1.]{0,60}") {
+        fn fenced_text_is_never_prose(inside in "[-~<!> \t\nx1.]{0,60}") {
             let text = format!("```\n{inside}\n```");
             prop_assert!(own_words(&text).next().is_none());
         }

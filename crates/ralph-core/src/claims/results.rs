@@ -43,6 +43,7 @@ mod sections;
 mod shellcheck;
 mod tap;
 mod text;
+mod thrown_at;
 mod trx;
 mod tsc;
 mod unittest;
@@ -54,7 +55,7 @@ mod tests;
 
 use crate::model::result_format::ResultFormat;
 use crate::model::results::{CodeProblem, Results, Severity, TestCounts, TestOutcome, TestResult};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 impl TestResult {
     fn new(name: impl Into<String>, outcome: TestOutcome) -> Self {
@@ -138,6 +139,29 @@ impl Results {
         let is_first: Vec<bool> = self.problems.iter().map(|problem| seen.insert(problem)).collect();
         let mut is_first = is_first.into_iter();
         self.problems.retain(|_| is_first.next().unwrap_or(true));
+        self.drop_repeated_without_code();
+    }
+
+    /// Some tools say on the side what they list with its code as well.
+    fn drop_repeated_without_code(&mut self) {
+        let mut coded: HashMap<Option<u32>, Vec<&CodeProblem>> = HashMap::new();
+        for problem in self.problems.iter().filter(|problem| problem.code.is_some()) {
+            coded.entry(problem.line).or_default().push(problem);
+        }
+        let is_listed = |problem: &CodeProblem| {
+            let file = problem.file.as_deref().unwrap_or_default();
+            let at_same_line = coded.get(&problem.line).into_iter().flatten().take(100);
+            let is_same = |other: &&CodeProblem| {
+                other.message.ends_with(&problem.message)
+                    && other.file.as_deref().is_some_and(|other| place::same_file(other, file))
+            };
+            problem.code.is_none()
+                && problem.line.is_some()
+                && at_same_line.copied().any(|other| is_same(&other))
+        };
+        let keeps: Vec<bool> = self.problems.iter().map(|problem| !is_listed(problem)).collect();
+        let mut keeps = keeps.into_iter();
+        self.problems.retain(|_| keeps.next().unwrap_or(true));
     }
 
     /// In CI some runners repeat each failing test as an annotation. What it says more, the line, goes to the test.
@@ -203,6 +227,7 @@ pub fn read(output: &str) -> Option<Results> {
     }
     results.drop_repeated_problems();
     results.drop_annotations_of_tests();
+    results.tests.iter_mut().for_each(thrown_at::complete);
     (!results.is_empty()).then_some(results)
 }
 
@@ -241,9 +266,18 @@ fn read_report(output: &str) -> Option<Results> {
 
 fn read_stream(lines: &[&str], results: &mut Results) {
     let mut free_from = 0;
-    for section in sections::all(lines) {
+    let sections = sections::all(lines);
+    let has_failure =
+        |section: &sections::Section| section.tests.iter().any(|test| test.outcome == TestOutcome::Failed);
+    let last_failing = sections.iter().rposition(has_failure);
+    for (at, section) in sections.into_iter().enumerate() {
         let range = section.lines.clone();
-        problems::read(&lines[free_from..range.start], results);
+        let free = &lines[free_from..range.start];
+        if last_failing.is_some_and(|last| at <= last) {
+            problems::read_before_failing_tests(free, results);
+        } else {
+            problems::read(free, results);
+        }
         results.add_section(section);
         free_from = range.end;
     }

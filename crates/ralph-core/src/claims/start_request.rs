@@ -1,34 +1,39 @@
-//! What a person asks for when starting a loop: the words of `/ralph-loop` and of `ralph start`, one grammar for both.
+//! The arguments of `/ralph-loop` and `ralph start`, one grammar for both.
 //!
-//! A slash command gives one line as it was typed, which no shell may ever see ([`read`]); a program gives words that a
-//! shell has split already ([`parse`]). Nothing in either is ever expanded: a task is text.
+//! A slash command gives one line as typed, which must never reach a shell ([`read`]); a program gives words already
+//! split by a shell ([`parse`]). Nothing is expanded: a task is text.
+
+mod pasted;
 
 use std::borrow::Cow;
 use std::iter::Peekable;
 use std::slice;
 
+use crate::claims::start_request::pasted::Gap;
 use crate::model::budget::Attempts;
+use crate::model::config_problem::did_you_mean;
 use crate::model::foreign_text;
-use crate::model::problem::did_you_mean;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartRequest {
-    /// None only where a list says what to do.
+    /// None only if a task list is given.
     pub task: Option<String>,
-    /// On one line, white space collapsed.
+    /// One line, white space collapsed.
     pub promise: Option<String>,
     pub max_iterations: Option<Attempts>,
     pub list: Option<ListWanted>,
     /// Only with an OpenSpec change.
     pub archive: bool,
     pub replace: bool,
+    /// In rounds, led by one agent that calls others.
+    pub iterates: bool,
     pub lang: Option<String>,
 }
 
-/// The list of tasks to be worked off.
+/// The task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListWanted {
-    /// That change, or the only one there is.
+    /// That change, or the only existing one.
     OpenSpec {
         change: Option<String>,
     },
@@ -42,10 +47,10 @@ pub struct UsageError {
     pub hint: String,
 }
 
-/// In characters. What is longer belongs in a file that the task names.
+/// In characters. Longer tasks belong in a file.
 const LONGEST_TASK: usize = 20_000;
 
-/// In characters. A promise is a line that an agent repeats to the letter.
+/// In characters. A promise is a short line that the agent repeats.
 const LONGEST_VALUE: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +65,7 @@ enum Flag {
     Lang,
 }
 
-/// Every flag, and how it is used.
+/// Every flag with an example.
 const FLAGS: [(&str, Flag, &str); 9] = [
     ("--completion-promise", Flag::Promise, "--completion-promise \"ALL DONE\""),
     ("--promise", Flag::Promise, "--promise \"ALL DONE\""),
@@ -73,57 +78,89 @@ const FLAGS: [(&str, Flag, &str); 9] = [
     ("--lang", Flag::Lang, "--lang zh-TW"),
 ];
 
-/// The line of a slash command. A task that is one quoted word is what is inside the quotes; any other keeps its line
-/// breaks and quotes as they were typed, for its lists and its code mean something.
+/// Parses the line of a slash command. A task in quotes is unquoted; any other keeps its line breaks and quotes,
+/// because lists and code depend on them.
 pub fn read(line: &str) -> Result<StartRequest, UsageError> {
     Reading::of(&words_of(line))
 }
 
-/// Words that a shell, or [`split`], has made. Those of the task are joined by one space.
+/// Parses words from a shell or [`split`]. The task's words are joined by one space.
 pub fn parse(words: &[String]) -> Result<StartRequest, UsageError> {
-    let words: Vec<Word<'_>> =
-        words.iter().map(|word| Word { text: Cow::Borrowed(word), typed: word, before: " " }).collect();
+    let words: Vec<Word<'_>> = words
+        .iter()
+        .map(|word| Word { text: Cow::Borrowed(word), typed: word, before: " ".into() })
+        .collect();
     Reading::of(&words)
 }
 
-/// A line to words. A quote opens only at the start of a word or after `=`, and only where the same one closes it right
-/// before white space or the end; any other is a letter like others, as in `don't stop`.
+/// A line to words, as a shell would read it where a document has it in a code block. A quote opens only at the start of a
+/// word or after `=`, and only where its counterpart closes it right before white space or the end; any other is a letter
+/// like others, as in `don't stop`.
 pub fn split(line: &str) -> Vec<String> {
     words_of(line).into_iter().map(|word| word.text.into_owned()).collect()
 }
 
 struct Word<'a> {
-    /// Without the quotes that made it one word.
+    /// Without its enclosing quotes.
     text: Cow<'a, str>,
     typed: &'a str,
     /// The white space that it was typed after.
-    before: &'a str,
+    before: Cow<'a, str>,
 }
 
 fn words_of(line: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut quotes = Quotes { line, never_closed: Vec::new() };
     let mut at = 0;
+    let mut place = Place::InTask;
     loop {
-        let rest = &line[at..];
-        let start = at + (rest.len() - rest.trim_start().len());
+        let Gap { end: start, space } = Gap::at(line, at, place != Place::InTask);
         if start == line.len() {
             return words;
         }
         let (text, end) = quotes.word_at(start);
-        words.push(Word { text: Cow::Owned(text), typed: &line[start..end], before: &line[at..start] });
+        place = place.after(&text);
+        words.push(Word { text: Cow::Owned(text), typed: &line[start..end], before: Cow::Owned(space) });
         at = end;
+    }
+}
+
+/// Where the next word stands: a comment may follow an option, and not the words of a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    InTask,
+    /// A value must come.
+    BeforeValue,
+    /// A value may come.
+    BeforeValueIfAny,
+    AfterOption,
+}
+
+impl Place {
+    fn after(self, word: &str) -> Self {
+        let flag =
+            as_flag(word).map(|(name, value)| (FLAGS.iter().find(|(known, ..)| *known == name), value));
+        match (flag, self) {
+            (Some((Some((_, Flag::Archive | Flag::Replace, _)), _) | (Some(_), Some(_))), _) => {
+                Self::AfterOption
+            }
+            (Some((Some((_, Flag::OpenSpec, _)), None)), _) => Self::BeforeValueIfAny,
+            (Some((Some(_), None)), _) => Self::BeforeValue,
+            (None, Self::BeforeValue) => Self::AfterOption,
+            (None, Self::BeforeValueIfAny) if !word.contains(char::is_whitespace) => Self::AfterOption,
+            (Some((None, _)) | None, _) => Self::InTask,
+        }
     }
 }
 
 struct Quotes<'a> {
     line: &'a str,
-    /// Quotes that nothing closes from here on. Looking again for each word would cost the square of a long text.
+    /// Quotes that are not closed from here on, cached to avoid quadratic time.
     never_closed: Vec<char>,
 }
 
 impl Quotes<'_> {
-    /// The word that starts there, and where it ends.
+    /// The word at a position and its end.
     fn word_at(&mut self, start: usize) -> (String, usize) {
         if let Some(quoted) = self.quoted_at(start) {
             return quoted;
@@ -132,6 +169,9 @@ impl Quotes<'_> {
         let mut text = String::new();
         let mut end = start;
         for c in line[start..].chars().take_while(|c| !c.is_whitespace()) {
+            if end > start && pasted::continuation(&line[end..]).is_some() {
+                break;
+            }
             text.push(c);
             end += c.len_utf8();
             if c == '='
@@ -143,13 +183,18 @@ impl Quotes<'_> {
         (text, end)
     }
 
-    /// What is inside the quotes that open there, and where they end; none where none open, or where they never close.
+    /// The text inside the quotes at a position and their end; none if there are no closed quotes.
     fn quoted_at(&mut self, start: usize) -> Option<(String, usize)> {
-        let quote = self.line[start..].chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+        let quote = self.line[start..].chars().next()?;
+        let closing = pasted::closing(quote)?;
         if self.never_closed.contains(&quote) {
             return None;
         }
-        let inside = &self.line[start + 1..];
+        let first = start + quote.len_utf8();
+        let inside = &self.line[first..];
+        let is_end = |rest: &str| {
+            rest.chars().next().is_none_or(char::is_whitespace) || pasted::continuation(rest).is_some()
+        };
         let mut text = String::new();
         let mut chars = inside.char_indices().peekable();
         while let Some((at, c)) = chars.next() {
@@ -159,8 +204,8 @@ impl Quotes<'_> {
                     text.push(next);
                     chars.next();
                 }
-                _ if c == quote && chars.peek().is_none_or(|(_, next)| next.is_whitespace()) => {
-                    return Some((text, start + 1 + at + 1));
+                _ if closing.contains(&c) && is_end(&inside[at + c.len_utf8()..]) => {
+                    return Some((text, first + at + c.len_utf8()));
                 }
                 _ => text.push(c),
             }
@@ -170,7 +215,7 @@ impl Quotes<'_> {
     }
 }
 
-/// A request as far as its words have been read.
+/// A request being parsed.
 struct Reading<'a> {
     rest: Peekable<slice::Iter<'a, Word<'a>>>,
     request: StartRequest,
@@ -207,8 +252,8 @@ impl<'a> Reading<'a> {
         }
         if let Some(other) = self.list_beside(flag) {
             return Err(usage(
-                format!("`{name}` and `{other}` are two lists of tasks"),
-                "one loop works off one of them: leave the other out",
+                format!("`{name}` and `{other}` both name a task list"),
+                "a loop has one task list: leave one of them out",
             ));
         }
         self.given.push(flag);
@@ -233,7 +278,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// The other flag that names a list, where one was given before this one.
+    /// The earlier flag that also names a list, if any.
     fn list_beside(&self, flag: Flag) -> Option<&'static str> {
         match (flag, &self.request.list) {
             (Flag::Tasks, Some(_)) => Some("--openspec"),
@@ -242,7 +287,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What stands after `=`, else the next word unless that is a flag; nothing where neither is there.
+    /// The value after `=`, otherwise the next word unless it is a flag; empty if neither exists.
     fn value(&mut self, after_equals: Option<&'a str>) -> &'a str {
         let next = |reading: &mut Self| {
             let word = reading.rest.next_if(|word| word.text != "--" && as_flag(&word.text).is_none())?;
@@ -251,7 +296,7 @@ impl<'a> Reading<'a> {
         after_equals.or_else(|| next(self)).unwrap_or_default()
     }
 
-    /// The same for a flag that may stand alone: a word with white space in it is the task, for no name has any.
+    /// The same for an optional value: a word with white space is the task, because names have none.
     fn value_if_any(&mut self, after_equals: Option<&'a str>) -> Option<&'a str> {
         let is_name = |word: &&Word<'_>| !word.text.is_empty() && !word.text.contains(char::is_whitespace);
         match after_equals {
@@ -265,14 +310,14 @@ impl<'a> Reading<'a> {
         let request = StartRequest { task, ..self.request };
         if request.archive && !matches!(request.list, Some(ListWanted::OpenSpec { .. })) {
             return Err(usage(
-                "`--archive` has nothing to archive",
-                "it goes with `--openspec`: a change is archived when all its tasks are done",
+                "`--archive` requires `--openspec`",
+                "a change is archived when all its tasks are done",
             ));
         }
         if request.task.is_none() && request.list.is_none() {
             return Err(usage(
-                "there is no task",
-                "say what is to be done, for example \"fix the login test\" --completion-promise DONE --max-iterations 20; \
+                "the task is missing",
+                "describe the task, for example \"fix the login test\" --completion-promise DONE --max-iterations 20; \
                  or name a list of tasks with `--openspec` or `--tasks FILE`",
             ));
         }
@@ -280,8 +325,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The flag's name, and what stands after its `=`. Prose has dashes of its own: `--` alone, `-->` and text with white space
-/// before any `=` are no flags. One long dash is what some keyboards make of two.
+/// The flag's name and the value after its `=`. Dashes in prose are not flags: `--` alone, `-->` and text with white
+/// space before any `=`. Some keyboards turn two dashes into one long dash.
 fn as_flag(word: &str) -> Option<(&str, Option<&str>)> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -308,7 +353,7 @@ fn unknown(name: &str) -> UsageError {
     usage(format!("unknown flag `{}`", shown(name)), hint)
 }
 
-/// Somebody's words inside a message of ours: without escapes, not too long.
+/// User input for an error message: cleaned and shortened.
 fn shown(text: &str) -> String {
     foreign_text::without_escapes(text).chars().take(60).collect()
 }
@@ -317,13 +362,13 @@ fn no_value(name: &str, value: Option<&str>) -> Result<bool, UsageError> {
     match value {
         None => Ok(true),
         Some(value) => Err(usage(
-            format!("`{name}` takes no value, and has `{}`", shown(value)),
+            format!("`{name}` takes no value, but got `{}`", shown(value)),
             format!("write `{name}` alone"),
         )),
     }
 }
 
-/// A value that is a name, a number or a path: some text on one line that shows as what it is.
+/// A value that is a name, a number or a path: one line without hidden characters.
 fn one_line(name: &str, text: &str, example: &str) -> Result<String, UsageError> {
     let text = text.trim();
     if text.is_empty() {
@@ -331,7 +376,7 @@ fn one_line(name: &str, text: &str, example: &str) -> Result<String, UsageError>
     }
     if foreign_text::deceives(text) || text.contains(['\n', '\t']) {
         return Err(usage(
-            format!("the value of `{name}` has control characters or hidden ones: `{}`", shown(text)),
+            format!("the value of `{name}` contains control or hidden characters: `{}`", shown(text)),
             format!("type it by hand, for example `{example}`"),
         ));
     }
@@ -344,20 +389,20 @@ fn one_line(name: &str, text: &str, example: &str) -> Result<String, UsageError>
     Ok(text.to_owned())
 }
 
-/// It is looked for on one line of a message, with white space collapsed, so that is how it is kept.
+/// Stored with white space collapsed, because it is matched on one line.
 fn promise(name: &str, text: &str, example: &str) -> Result<String, UsageError> {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
         return Err(usage(
-            format!("`{name}` needs the text of the promise"),
+            format!("`{name}` needs a text"),
             format!("for example `{example}`; a text that begins with `--` goes after `=`"),
         ));
     }
     let line = one_line(name, &line, example)?;
     if line.contains("<promise>") || line.contains("</promise>") {
         return Err(usage(
-            format!("the text of `{name}` has the tags in it"),
-            format!("give the text alone, for example `{example}`; the agent is told to put it in tags"),
+            format!("the text of `{name}` contains the tags"),
+            format!("give the text alone, for example `{example}`; the agent adds the tags"),
         ));
     }
     Ok(line)
@@ -371,7 +416,7 @@ fn iterations(text: &str) -> Result<Attempts, UsageError> {
         _ => Err(usage(
             format!("`--max-iterations {}` is not a number of iterations", shown(text)),
             format!(
-                "give a whole number up to {}, for example `--max-iterations 20`; 0 is without limit",
+                "give a whole number up to {}, for example `--max-iterations 20`; 0 means unlimited",
                 u32::MAX
             ),
         )),
@@ -388,26 +433,26 @@ fn language(tag: &str) -> Result<String, UsageError> {
 fn not_yet(until: &str) -> UsageError {
     match until {
         "pr" | "merged" => usage(
-            format!("`--until {until}` comes with a later version"),
-            "leave it out: the loop ends by its promise, its list of tasks and its gates",
+            format!("`--until {until}` is not supported yet"),
+            "leave it out: the loop ends by its promise, task list and gates",
         ),
         other => usage(
-            format!("`--until {}` is not known", shown(other)),
-            "it will take `pr` or `merged`, with a later version; leave it out",
+            format!("unknown value `--until {}`", shown(other)),
+            "a later version will take `pr` or `merged`; leave it out",
         ),
     }
 }
 
-/// The task, without escapes and hidden characters, which a paste may bring along unseen.
+/// The task without escapes and hidden characters, which pasted text may contain.
 fn task_text(words: &[&Word<'_>]) -> Result<Option<String>, UsageError> {
     let typed = match words {
         [] => return Ok(None),
         [only] => only.text.clone().into_owned(),
         [first, rest @ ..] => {
-            rest.iter().fold(first.typed.to_owned(), |text, word| text + word.before + word.typed)
+            rest.iter().fold(first.typed.to_owned(), |text, word| text + &word.before + word.typed)
         }
     };
-    // A lone carriage return is a line break of old; on a terminal it would mean that the line is written over.
+    // A lone carriage return is an old line break; on a terminal it would overwrite the line.
     let unix = typed.replace("\r\n", "\n").replace('\r', "\n");
     let task = foreign_text::without_escapes(&unix).trim().to_owned();
     if task.chars().count() > LONGEST_TASK {

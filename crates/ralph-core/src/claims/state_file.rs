@@ -1,4 +1,4 @@
-//! The state that other layouts show in the repo: `task`, `iteration`, `started_at`, in that order.
+//! The state file of other layouts in the repo: `task`, `iteration`, `started_at`, in that order.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -20,7 +20,7 @@ struct ExportedFile {
 }
 
 impl Exported {
-    /// The file's text. `started_at` is local time, seconds, no zone, as users of these layouts know it.
+    /// The file's text. `started_at` is local time in seconds without a zone, as these layouts expect.
     pub fn render(&self, zone: &TimeZone) -> String {
         let local = zone.to_datetime(self.started_at);
         let started_at = local.strftime("%Y-%m-%dT%H:%M:%S").to_string();
@@ -30,10 +30,10 @@ impl Exported {
         text
     }
 
-    /// Reads a file of this form; a time with a zone is read as well as one without.
+    /// Parses such a file; the time may have a zone.
     pub fn parse(text: &str, zone: &TimeZone) -> Option<Self> {
         let file: ExportedFile = serde_json::from_str(text).ok()?;
-        // Nothing of this form is older than computers, and years before 0 could not be written down again.
+        // Rejects times before the epoch; negative years could not be written again.
         let started_at = parse_time(file.started_at.trim(), zone).filter(|at| at.as_second() >= 0)?;
         Some(Self { task: file.task, iteration: file.iteration, started_at })
     }
@@ -44,7 +44,7 @@ fn parse_time(text: &str, zone: &TimeZone) -> Option<Timestamp> {
         return Some(instant);
     }
     let local: DateTime = text.parse().ok()?;
-    // A local time that does not exist, or exists twice, is read as clocks usually do.
+    // A missing or ambiguous local time is resolved in the usual way.
     zone.to_ambiguous_timestamp(local).compatible().ok()
 }
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_state() {
+    fn unreadable_files_are_not_states() {
         for text in [
             "",
             "{",

@@ -1,5 +1,5 @@
-//! A task list in Markdown (`tasks.md`): which boxes there are, which are ticked, and which task comes next. A list without
-//! boxes tells nothing, so it is never complete. Phases and fields only help to name the next task.
+//! A Markdown task list (`tasks.md`): its checkboxes and the next task. A list without checkboxes is never complete.
+//! Phases and fields only determine the next task.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::claims::prose::{self, ProsePart};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskList {
     pub phases: Vec<Phase>,
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<ListedTask>,
 }
 
 /// `## 2. Name (parallel, depends: 1)`
@@ -29,14 +29,14 @@ pub enum PhaseOrder {
 
 /// `- [ ] 2.1 Text | agent: coder | files: a.rs, b.rs | depends: 1.2`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Task {
+pub struct ListedTask {
     pub number: Option<String>,
     /// Without the number and the fields.
     pub text: String,
     pub done: bool,
     /// Counted from 1.
     pub line: usize,
-    /// Which of the list's phases it belongs to.
+    /// The index of its phase.
     pub phase: Option<usize>,
     pub agent: Option<String>,
     pub files: Vec<String>,
@@ -48,7 +48,7 @@ impl TaskList {
         let mut reading = Reading::default();
         for (line, number) in prose::lines(text).zip(1..) {
             let content = line.text.trim();
-            // What is four columns in is a nested item here, not code.
+            // Four columns of indentation mean a nested item here, not code.
             let counts = match line.part {
                 ProsePart::Prose => true,
                 ProsePart::Indented => prose::list_item(content).is_some(),
@@ -60,7 +60,7 @@ impl TaskList {
             if let Some(heading) = Heading::read(content) {
                 reading.heading(heading);
             } else if let Some((done, text)) = ticked_or_open(content) {
-                reading.task(Task { done, line: number, ..Task::read(text) });
+                reading.task(ListedTask { done, line: number, ..ListedTask::read(text) });
             }
         }
         reading.list
@@ -74,43 +74,43 @@ impl TaskList {
         self.tasks.iter().filter(|task| task.done).count()
     }
 
-    pub fn open(&self) -> impl Iterator<Item = &Task> {
+    pub fn open(&self) -> impl Iterator<Item = &ListedTask> {
         self.tasks.iter().filter(|task| !task.done)
     }
 
-    /// The first open task that waits for nothing open. Where all of them wait, as they do in a circle, the first open one.
-    pub fn next(&self) -> Option<&Task> {
+    /// The first open task without open dependencies; if all have some, as in a cycle, the first open one.
+    pub fn next(&self) -> Option<&ListedTask> {
         let open_numbers: HashSet<&str> = self.open().filter_map(|task| task.number.as_deref()).collect();
         let open_phases: HashSet<u32> = self.open().filter_map(|task| self.phase_of(task)?.number).collect();
         let waits = |phase: &Phase| phase.depends.iter().any(|number| open_phases.contains(number));
         let phase_waits: Vec<bool> = self.phases.iter().map(waits).collect();
-        let is_free = |task: &&Task| {
+        let is_free = |task: &&ListedTask| {
             task.phase.is_none_or(|phase| phase_waits.get(phase) != Some(&true))
                 && task.depends.iter().all(|number| !open_numbers.contains(number.as_str()))
         };
         self.open().find(is_free).or_else(|| self.open().next())
     }
 
-    pub fn phase_of(&self, task: &Task) -> Option<&Phase> {
+    pub fn phase_of(&self, task: &ListedTask) -> Option<&Phase> {
         self.phases.get(task.phase?)
     }
 }
 
-/// The list as far as it was read.
+/// A list being parsed.
 #[derive(Default)]
 struct Reading {
     list: TaskList,
     under: Under,
 }
 
-/// Under which heading we are.
+/// The current heading.
 #[derive(Default)]
 enum Under {
     #[default]
     Nothing,
-    /// A heading without a number is a phase only once a task comes under it: most are titles and notes.
+    /// A heading without a number becomes a phase only with its first task; most are titles and notes.
     Title(Phase),
-    /// The last of the list's phases; the depth of its heading where that has a number.
+    /// The list's last phase, with its heading's depth if it is numbered.
     LastPhase { numbered_at: Option<usize> },
 }
 
@@ -118,7 +118,7 @@ impl Reading {
     fn heading(&mut self, heading: Heading) {
         let is_numbered = heading.phase.number.is_some();
         match self.under {
-            // A numbered phase goes on through the sections that divide it.
+            // A numbered phase continues through its subsections.
             Under::LastPhase { numbered_at: Some(depth) } if !is_numbered && heading.depth > depth => {}
             _ if is_numbered => {
                 self.list.phases.push(heading.phase);
@@ -128,7 +128,7 @@ impl Reading {
         }
     }
 
-    fn task(&mut self, task: Task) {
+    fn task(&mut self, task: ListedTask) {
         self.under = match std::mem::take(&mut self.under) {
             Under::Title(phase) => {
                 self.list.phases.push(phase);
@@ -140,7 +140,7 @@ impl Reading {
             Under::LastPhase { .. } => self.list.phases.len().checked_sub(1),
             Under::Nothing | Under::Title(_) => None,
         };
-        self.list.tasks.push(Task { phase, ..task });
+        self.list.tasks.push(ListedTask { phase, ..task });
     }
 }
 
@@ -186,7 +186,7 @@ fn in_parentheses(title: &str) -> Option<(&str, &str)> {
     Some((name.trim_end(), inner))
 }
 
-/// None where the words are of another kind, and so belong to the name.
+/// None if the words belong to the name.
 fn order_and_depends(words: &str) -> Option<(PhaseOrder, Vec<u32>)> {
     let (order, depends) = match words.split_once(',') {
         _ if field(words).is_some() => ("sequential", Some(words)),
@@ -208,10 +208,10 @@ fn order_and_depends(words: &str) -> Option<(PhaseOrder, Vec<u32>)> {
     Some((order, depends))
 }
 
-/// Whether the box of a list item is ticked, and what stands behind it. Only `x` ticks; a box with any other mark is open.
+/// Whether the checkbox of a list item is ticked, and the text after it. Only `x` ticks; any other mark is open.
 fn ticked_or_open(line: &str) -> Option<(bool, &str)> {
     let (mark, text) = prose::list_item(line)?.strip_prefix('[')?.split_once(']')?;
-    // A link or a word like `[]byte` goes on at once; where words are not parted by spaces, so may a task.
+    // A link or a word like `[]byte` has no space after it, but neither do tasks in languages without spaces.
     if text.chars().next().is_some_and(|next| next.is_ascii() && !next.is_ascii_whitespace()) {
         return None;
     }
@@ -224,9 +224,9 @@ fn ticked_or_open(line: &str) -> Option<(bool, &str)> {
     }
 }
 
-impl Task {
+impl ListedTask {
     fn read(text: &str) -> Self {
-        // A bar that no field follows is part of the text.
+        // A bar without a field after it is part of the text.
         let is_bar = |at: &usize| text[at + 1..].split('|').next().is_some_and(|part| field(part).is_some());
         let bar = text.match_indices('|').map(|(at, _)| at).find(is_bar);
         let (text, fields) = bar.map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
@@ -262,7 +262,7 @@ fn entries(value: &str, between: &[char]) -> impl Iterator<Item = String> {
     entries.filter(|entry| !entry.is_empty()).map(str::to_owned)
 }
 
-/// `2.1 Text` or `2. Text`; but `2 texts` has none.
+/// `2.1 Text` or `2. Text`, but not `2 texts`.
 fn task_number(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);

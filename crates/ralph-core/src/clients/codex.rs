@@ -1,5 +1,5 @@
-//! Codex's `exec --json`, as 0.166.0 writes it. It names no cost, and a turn that failed is told by its message alone;
-//! that message is the client's own, so a limit is read from it, and only from there.
+//! Codex's `exec --json`, as 0.166.0 writes it. It reports no cost, and a failed turn only by its message; that message
+//! is the client's own, so limits are read only from it.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,18 @@ use serde::Deserialize;
 
 use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
-use crate::clients::stream::loose::{Few, Number, Object, Text, object};
-use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::loose::{FirstObjects, Number, Object, Text, object};
+use crate::clients::stream::{
+    AgentEvent, EventSink, LineMeaning, ReadLines, RunResult, Tokens, is_limit, is_session_id,
+};
 use crate::model::id::SessionId;
 
-/// How the driver calls it.
+/// How the driver runs it.
 pub(crate) fn profile() -> Profile {
     Profile {
         arguments: with_places(
             &["exec", "--json", "--skip-git-repo-check", "-s", "workspace-write"],
-            // A lone dash: the prompt is what stdin says.
+            // A lone dash reads the prompt from stdin.
             &[Argument::Model, Argument::Session, Argument::Literal("-".into())],
         ),
         resume: resume(&["resume", "{session}"]),
@@ -51,7 +53,7 @@ struct Item {
     server: Text,
     query: Text,
     prompt: Text,
-    changes: Few<Change>,
+    changes: FirstObjects<Change>,
 }
 
 #[derive(Default, Deserialize)]
@@ -82,14 +84,14 @@ const LONGEST_ID: usize = 128;
 
 #[derive(Default)]
 pub(crate) struct CodexReader {
-    /// Items that were told when they began.
+    /// Items already reported when they began.
     begun: VecDeque<String>,
     last_said: String,
     turns: u32,
 }
 
 impl CodexReader {
-    fn item(&mut self, item: &Item, begins: bool, out: &mut Out<'_>) -> Line {
+    fn item(&mut self, item: &Item, begins: bool, out: &mut EventSink<'_>) -> LineMeaning {
         match item.r#type.as_str() {
             "agent_message" if !begins => {
                 self.last_said = out.message(item.text.as_str());
@@ -111,15 +113,15 @@ impl CodexReader {
             }
             "web_search" => self.tool(item, "web_search", item.query.as_str(), out),
             "collab_tool_call" => self.tool(item, item.tool.as_str(), item.prompt.as_str(), out),
-            // An `error` here is a warning; the turn goes on.
+            // An `error` here is a warning; the turn continues.
             "agent_message" | "reasoning" | "todo_list" | "error" => {}
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
-        Line::Known
+        LineMeaning::Known
     }
 
-    /// Once for each item, when it begins or, where that was not told, when it ends.
-    fn tool(&mut self, item: &Item, name: &str, about: &str, out: &mut Out<'_>) {
+    /// Reports each item once: when it begins, otherwise when it ends.
+    fn tool(&mut self, item: &Item, name: &str, about: &str, out: &mut EventSink<'_>) {
         let id = item.id.as_str();
         if self.begun.iter().any(|begun| begun == id) {
             return;
@@ -133,7 +135,7 @@ impl CodexReader {
         out.used_tool(name, about);
     }
 
-    fn completed(&mut self, usage: Option<&Usage>, out: &mut Out<'_>) {
+    fn completed(&mut self, usage: Option<&Usage>, out: &mut EventSink<'_>) {
         let count = |number: Number| number.count().unwrap_or(0);
         let tokens = usage.map(|usage| Tokens {
             input: count(usage.input_tokens),
@@ -151,7 +153,7 @@ impl CodexReader {
         }));
     }
 
-    fn failed(&mut self, failure: &Failure, out: &mut Out<'_>) {
+    fn failed(&mut self, failure: &Failure, out: &mut EventSink<'_>) {
         let message = failure.message.as_str();
         let status = status_in(message);
         let kind = failure.code.filled().or(failure.r#type.filled());
@@ -172,8 +174,8 @@ impl CodexReader {
 }
 
 impl ReadLines for CodexReader {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
-        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning {
+        let Some(row) = object::<Row>(line) else { return LineMeaning::Unknown };
         match (row.r#type.as_str(), &row.item.0) {
             ("thread.started", _) => {
                 if let Some(id) = row.thread_id.filled().filter(|id| is_session_id(id)) {
@@ -191,9 +193,9 @@ impl ReadLines for CodexReader {
                 }
             }
             ("turn.started" | "item.updated", _) => {}
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
-        Line::Known
+        LineMeaning::Known
     }
 }
 
@@ -205,7 +207,7 @@ fn status_in(message: &str) -> Option<u16> {
     digits.parse().ok().filter(|status| ends && (100..600).contains(status))
 }
 
-/// By the client's own words for a plan that is used up and for a service that has too much to do.
+/// Matches the client's messages for an exhausted plan and an overloaded service.
 fn names_limit(text: &str) -> bool {
     const WORDS: [&str; 4] = ["usage_limit", "usage limit", "model is at capacity", "experiencing high"];
     let text = text.to_ascii_lowercase();

@@ -1,14 +1,16 @@
-//! Copilot's `--output-format json`, as 1.0.102 writes it. It names neither cost nor tokens, only requests.
+//! Copilot's `--output-format json`, as 1.0.102 writes it. It reports neither cost nor tokens, only requests.
 
 use serde::Deserialize;
 
 use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
-use crate::clients::stream::loose::{Few, Number, Object, Text, object};
-use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, is_limit, is_session_id};
+use crate::clients::stream::loose::{FirstObjects, Number, Object, Text, object};
+use crate::clients::stream::{
+    AgentEvent, EventSink, LineMeaning, ReadLines, RunResult, is_limit, is_session_id,
+};
 use crate::model::id::SessionId;
 
-/// How the driver calls it.
+/// How the driver runs it.
 pub(crate) fn profile() -> Profile {
     Profile {
         arguments: with_places(
@@ -38,8 +40,8 @@ struct Row {
 #[serde(default, rename_all = "camelCase")]
 struct Data {
     content: Text,
-    tool_requests: Few<ToolRequest>,
-    /// Set where a sub-agent speaks.
+    tool_requests: FirstObjects<ToolRequest>,
+    /// Set on a sub-agent's messages.
     parent_tool_call_id: Text,
     error_type: Text,
     message: Text,
@@ -85,7 +87,7 @@ struct Failure {
 }
 
 impl CopilotReader {
-    fn message(&mut self, data: &Data, out: &mut Out<'_>) {
+    fn message(&mut self, data: &Data, out: &mut EventSink<'_>) {
         if data.content.filled().is_some() && data.parent_tool_call_id.0.is_none() {
             self.last_said = out.message(data.content.as_str());
             out.said(data.content.as_str());
@@ -96,7 +98,7 @@ impl CopilotReader {
         }
     }
 
-    fn fail(&mut self, data: &Data, out: &mut Out<'_>) {
+    fn fail(&mut self, data: &Data, out: &mut EventSink<'_>) {
         let status: Option<u16> = data.status_code.small();
         let kind = data.error_type.as_str();
         if matches!(kind, "quota" | "rate_limit") || status.is_some_and(is_limit) {
@@ -105,7 +107,7 @@ impl CopilotReader {
         self.error = Some(Failure { kind: out.name(kind), text: out.message(data.message.as_str()), status });
     }
 
-    fn result(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn result(&mut self, row: &Row, out: &mut EventSink<'_>) {
         if let Some(id) = row.session_id.filled().filter(|id| is_session_id(id)) {
             out.put(AgentEvent::Session { id: SessionId::new(id) });
         }
@@ -127,21 +129,21 @@ impl CopilotReader {
 }
 
 impl ReadLines for CopilotReader {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
-        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning {
+        let Some(row) = object::<Row>(line) else { return LineMeaning::Unknown };
         match (row.r#type.as_str(), &row.data.0) {
             ("assistant.message", Some(data)) => self.message(data, out),
             ("assistant.turn_start", _) => self.turns = self.turns.saturating_add(1),
             ("session.error", Some(data)) => self.fail(data, out),
             ("result", _) => self.result(&row, out),
             (kind, _) if is_familiar(kind) => {}
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
-        Line::Known
+        LineMeaning::Known
     }
 }
 
-/// The many events that say nothing which another does not.
+/// Known events that add nothing.
 fn is_familiar(kind: &str) -> bool {
     ["session.", "user.", "assistant.", "model.", "subagent.", "tool.", "hook.", "permission."]
         .iter()

@@ -1,4 +1,4 @@
-//! Gemini's `stream-json`, as 0.61.0 writes it. Its words come in pieces, which are told together.
+//! Gemini's `stream-json`, as 0.61.0 writes it. Messages arrive in pieces and are reported whole.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -7,14 +7,15 @@ use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Flag, Number, Object, Text, object};
 use crate::clients::stream::shown::MOST_MESSAGE;
-use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::{
+    AgentEvent, EventSink, LineMeaning, ReadLines, RunResult, Tokens, is_limit, is_session_id,
+};
 use crate::model::id::SessionId;
 
-/// How the driver calls it.
+/// How the driver runs it.
 pub(crate) fn profile() -> Profile {
     Profile {
-        // In a folder that it was never asked about it refuses to run without a person; that this one is trusted, the
-        // person has told us.
+        // It refuses to run unattended in an unknown folder; the user has already trusted this one.
         arguments: with_places(
             &["-o", "stream-json", "-y", "--skip-trust"],
             &[Argument::Model, Argument::Session],
@@ -89,34 +90,34 @@ struct Failure {
     code: Number,
 }
 
-/// Bytes of a message that is still being said.
+/// The most bytes of an unfinished message.
 const MOST_KEPT: usize = 4 * MOST_MESSAGE;
 
 #[derive(Default)]
 pub(crate) struct GeminiReader {
-    /// What the agent is saying, or the end of it.
+    /// The unfinished message, or its end.
     saying: String,
     last_said: String,
 }
 
 impl GeminiReader {
-    fn hear(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn read_row(&mut self, row: &Row, out: &mut EventSink<'_>) {
         if !row.delta.0 {
-            self.finish_saying(out);
+            self.finish_message(out);
         }
         self.saying.push_str(row.content.as_str());
-        // More than is looked at is not kept. By halves: a message that never ends comes a few letters at a time.
+        // Only the end is needed. It is trimmed by halves, because an endless message grows a few letters at a time.
         if self.saying.len() > 2 * MOST_KEPT {
             let from = self.saying.len() - MOST_KEPT;
             let start = (from..).find(|at| self.saying.is_char_boundary(*at)).unwrap_or(from);
             self.saying.drain(..start);
         }
         if !row.delta.0 {
-            self.finish_saying(out);
+            self.finish_message(out);
         }
     }
 
-    fn finish_saying(&mut self, out: &mut Out<'_>) {
+    fn finish_message(&mut self, out: &mut EventSink<'_>) {
         if !self.saying.is_empty() {
             self.last_said = out.message(&self.saying);
             out.said(&self.saying);
@@ -124,7 +125,7 @@ impl GeminiReader {
         }
     }
 
-    fn result(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn result(&mut self, row: &Row, out: &mut EventSink<'_>) {
         let count = |number: Number| number.count().unwrap_or(0);
         let stats = row.stats.0.as_ref();
         let failure = row.error.0.as_ref();
@@ -154,13 +155,13 @@ impl GeminiReader {
 }
 
 impl ReadLines for GeminiReader {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
-        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning {
+        let Some(row) = object::<Row>(line) else { return LineMeaning::Unknown };
         if (row.r#type.as_str(), row.role.as_str()) == ("message", "assistant") {
-            self.hear(&row, out);
-            return Line::Known;
+            self.read_row(&row, out);
+            return LineMeaning::Known;
         }
-        self.finish_saying(out);
+        self.finish_message(out);
         match row.r#type.as_str() {
             "init" => {
                 if let Some(id) = row.session_id.filled().filter(|id| is_session_id(id)) {
@@ -173,18 +174,18 @@ impl ReadLines for GeminiReader {
             }
             "result" => self.result(&row, out),
             "message" | "tool_result" | "error" => {}
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
-        Line::Known
+        LineMeaning::Known
     }
 
-    fn end(&mut self, out: &mut Out<'_>) {
-        self.finish_saying(out);
+    fn end(&mut self, out: &mut EventSink<'_>) {
+        self.finish_message(out);
     }
 }
 
-/// By the type or the status of the error, and by the line that the client adds behind an answer of status 429. What it
-/// quotes of the answer itself is in the brackets before, and decides nothing.
+/// Matches the error's type or status, or the line that the client appends to a 429 response. The quoted response in
+/// the brackets before it is ignored.
 fn is_quota(failure: &Failure) -> bool {
     const ADVICE: [&str; 2] = ["Please wait and try again later.", "Possible quota limitations in place"];
     let message = failure.message.as_str();
@@ -194,7 +195,7 @@ fn is_quota(failure: &Failure) -> bool {
         || added.is_some_and(|(_, line)| ADVICE.iter().any(|advice| line.starts_with(advice)))
 }
 
-/// `… will reset after 2h36m24s.` or `Please retry in 34.07s.`, counted from when the line was written.
+/// `… will reset after 2h36m24s.` or `Please retry in 34.07s.`, relative to the line's timestamp.
 fn reset(row: &Row, failure: &Failure) -> Option<Timestamp> {
     let message = failure.message.as_str();
     let words = ["reset after ", "retry in ", "retry after "];

@@ -1,24 +1,23 @@
-//! One vocabulary for every agent client: what a hook call says, and what a hook may answer. How a client writes it is a
-//! [`HookWire`], in a file of its own.
+//! Client-independent types for hook calls and answers. Each client's format is a [`HookWire`] in its own file.
 
 use crate::model::id::{AgentId, SessionId};
 
-/// One hook call, as far as anybody here needs it. The client's own `stop_hook_active` is not in it on purpose: a hook
-/// that lets go on it retries exactly once.
+/// One hook call. The client's `stop_hook_active` is deliberately ignored: a hook that allows a stop because of it
+/// retries only once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCall {
     pub event: HookEvent,
     pub session: Option<SessionId>,
     pub cwd: Option<String>,
     pub agent: Option<AgentId>,
-    /// The name of the sub-agent; empty where the client compacts.
+    /// The name of the sub-agent; empty during compaction.
     pub agent_type: Option<String>,
     pub last_message: String,
-    /// The prompt that the session works on, as the client numbers them.
+    /// The client's id of the current prompt.
     pub prompt: Option<String>,
-    /// Where the client writes down what was said.
+    /// The client's transcript file.
     pub transcript: Option<String>,
-    /// The person lets the agent plan, and nothing else.
+    /// Whether the session is in plan mode.
     pub is_planning: bool,
 }
 
@@ -27,17 +26,17 @@ pub enum HookEvent {
     SubagentStop,
     SubagentStart,
     Stop {
-        /// What the session's agent may be waiting for.
+        /// Background work the session's agent may be waiting for.
         background: Vec<BackgroundWork>,
     },
-    /// The turn ended by an error of the client or its model.
+    /// The turn ended with an error of the client or its model.
     StopFailure {
         error: String,
     },
     UserPromptSubmit {
         prompt: String,
     },
-    /// The person gave a command; its words come as they were typed.
+    /// The user ran a command; its arguments are as typed.
     UserPromptExpansion {
         command: String,
         arguments: String,
@@ -50,7 +49,7 @@ pub enum HookEvent {
     },
     PreToolUse {
         tool: String,
-        /// The file that the tool is asked about.
+        /// The file the tool operates on.
         file: Option<String>,
     },
     PostToolUse {
@@ -60,72 +59,84 @@ pub enum HookEvent {
         tool: String,
         error: String,
     },
-    /// A member of the session's team is about to rest.
+    /// A member of the session's team is about to go idle.
     TeammateIdle,
-    /// Somebody calls a task completed.
+    /// A task is reported completed.
     TaskCompleted {
         id: String,
         subject: String,
-        /// The team whose task it is; none: the session's own.
+        /// The task's team; none for the session's own tasks.
         team: Option<String>,
     },
-    /// Any event nobody here does anything about.
+    /// Any event that is not handled.
     Other(String),
 }
 
-/// A hook input that cannot be read. Never a reason to hold anybody.
+/// An unreadable hook input, which never blocks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum HookInputError {
     #[error("the hook input is empty")]
     Empty,
-    #[error("the hook input is not the JSON object of a hook: {0}")]
+    #[error("the hook input is not a valid JSON object: {0}")]
     NotAHookInput(String),
 }
 
-/// What we answer, before it is put into a client's words.
+/// The answer, before it is rendered for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookReply {
-    /// Let it stop; say nothing.
+    /// Allow without a message.
     Silent,
-    /// Let it go on as it was; tell somebody something where the event can.
-    Tell { person: Option<String>, agent: Option<String> },
-    /// Hold it.
-    Block { reason: String, detail: String, person: Option<String> },
-    /// Take what the person typed as answered: no model hears it.
-    Answer { person: String },
-    /// The tool may not run; the agent hears why.
+    /// Allow, with messages if the event supports them.
+    Notify { user: Option<String>, agent: Option<String> },
+    /// Block the stop.
+    Block { reason: String, detail: String, user: Option<String> },
+    /// Treat the user's input as answered; it does not reach the model.
+    Answer { user: String },
+    /// Deny the tool call and give the agent the reason.
     Deny { reason: String },
 }
 
-/// Who reads what an answer says beside a decision. Words for anyone else are lost, so they wait for a call that has
-/// such a reader.
+impl HookReply {
+    /// One word, for a trace.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Silent => "nothing",
+            Self::Notify { .. } => "notify",
+            Self::Block { .. } => "block",
+            Self::Answer { .. } => "answer",
+            Self::Deny { .. } => "deny",
+        }
+    }
+}
+
+/// Who receives an answer's messages. Messages for others would be lost, so they wait for a call that reaches them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audience {
     pub user: bool,
     pub agent: bool,
 }
 
-/// An answer as the client takes it.
+/// An answer in the client's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedReply {
     pub stdout: Vec<u8>,
     pub stderr: String,
-    /// 0, or what makes the client block where it takes an exit code for that.
+    /// 0, or the code by which the client blocks.
     pub exit_code: u8,
 }
 
-/// How one client's hooks are spoken to: a row of functions, so that a client can be passed around as a value.
+/// The hook protocol of one client as a table of functions, so that a client can be passed as a value.
 #[derive(Clone, Copy, Debug)]
 pub struct HookWire {
-    pub parse: fn(&[u8]) -> Result<HookCall, Unreadable>,
-    pub render: fn(&HookReply, &HookEvent) -> Rendered,
-    /// What the client calls an event; none for one that it does not have or that is not answered.
+    pub parse: fn(&[u8]) -> Result<HookCall, HookInputError>,
+    pub render: fn(&HookReply, &HookEvent) -> RenderedReply,
+    /// The client's name of an event; none if it is unsupported or not answered.
     pub event_name: fn(&HookEvent) -> Option<&str>,
-    /// Who reads the answer to a call, where it blocks nothing.
+    /// Who receives the answer to a call that does not block.
     pub audience: fn(&HookCall) -> Audience,
 }
 
-/// Work of the agent that goes on after its turn.
+/// Work of the agent that continues after its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundWork {
     pub id: String,

@@ -1,15 +1,15 @@
-//! Every agent client that the driver knows: the one place that names them all.
+//! The list of all agent clients.
 
 use crate::clients::claude::{self, permission_rules};
 use crate::clients::profile::Profile;
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::{ReadLines, StreamReader};
 use crate::clients::{amp, codex, copilot, gemini, opencode, plain};
+use crate::model::config_problem::did_you_mean;
 use crate::model::gate::Gate;
 use crate::model::money::Micros;
-use crate::model::problem::did_you_mean;
 
-/// The agent that runs where none is named.
+/// The default agent.
 pub const DEFAULT: &str = claude::profile::NAME;
 
 /// Every built-in profile, the default one first.
@@ -26,7 +26,7 @@ pub fn built_in() -> Vec<Profile> {
     ]
 }
 
-/// Reads what one run prints. Some clients count the cost on from what a continued session had cost before.
+/// Reads one run's output. Some clients report the running cost of a continued session.
 pub fn stream_reader(dialect: Dialect, cost_before: Micros) -> StreamReader {
     StreamReader::of(line_reader(dialect, cost_before))
 }
@@ -42,24 +42,23 @@ fn line_reader(dialect: Dialect, cost_before: Micros) -> Box<dyn ReadLines> {
     }
 }
 
-/// What the agent may do without being asked, in the rules of the clients that take some: the gates' own commands, and what
-/// the user's config allows beyond that.
+/// Permission rules for clients that take some: the gates' commands and the user's `allow:` rules.
 pub fn allowed_tools(gates: &[Gate], allow: &[String]) -> Vec<String> {
     permission_rules::rules(gates, allow)
 }
 
-/// Before a command that stands in for a profile.
+/// The prefix of a command used instead of a profile.
 const COMMAND: &str = "command:";
 
-/// The name stands for no agent.
+/// No agent has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent `{name}`")]
+#[error("unknown agent `{name}`")]
 pub struct NoSuchAgent {
     pub name: String,
     pub hint: String,
 }
 
-/// The profile of a name: one of the person's own, a built-in one, or `command:` with what `sh` is to run.
+/// Finds a profile by name: the user's own, a built-in one, or `command:` and a shell command.
 pub fn find(name: &str, own: &[Profile]) -> Result<Profile, NoSuchAgent> {
     if let Some(command) = name.strip_prefix(COMMAND) {
         return of_shell(name, command.trim());
@@ -79,7 +78,7 @@ pub fn find(name: &str, own: &[Profile]) -> Result<Profile, NoSuchAgent> {
 
 fn of_shell(name: &str, command: &str) -> Result<Profile, NoSuchAgent> {
     if command.is_empty() {
-        let hint = "write the command behind it: `command:./agent.sh`".to_owned();
+        let hint = "add the command: `command:./agent.sh`".to_owned();
         return Err(NoSuchAgent { name: name.to_owned(), hint });
     }
     let arguments = ["-c".to_owned(), command.to_owned()];

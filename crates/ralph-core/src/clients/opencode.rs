@@ -1,16 +1,18 @@
-//! OpenCode's `run --format json`, as 1.18.33 writes it. There is no line for the result: it is made of the last step when
-//! the stream ends.
+//! OpenCode's `run --format json`, as 1.18.33 writes it. It prints no result line; the result is built from the last
+//! step when the stream ends.
 
 use serde::Deserialize;
 
 use crate::clients::profile::{Argument, Profile, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
 use crate::clients::stream::loose::{Number, Object, Text, object};
-use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::{
+    AgentEvent, EventSink, LineMeaning, ReadLines, RunResult, Tokens, is_limit, is_session_id,
+};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 
-/// How the driver calls it.
+/// How the driver runs it.
 pub(crate) fn profile() -> Profile {
     Profile {
         arguments: with_places(&["run", "--format", "json", "--auto"], &[Argument::Model, Argument::Session]),
@@ -102,12 +104,12 @@ struct FailureData {
 pub(crate) struct OpenCodeReader {
     session: Option<String>,
     last_said: String,
-    /// What the steps so far came to.
+    /// The totals of the steps so far.
     so_far: Option<RunResult>,
 }
 
 impl OpenCodeReader {
-    fn meet(&mut self, session: &Text, out: &mut Out<'_>) {
+    fn meet(&mut self, session: &Text, out: &mut EventSink<'_>) {
         if let Some(id) = session.filled().filter(|id| is_session_id(id))
             && self.session.as_deref() != Some(id)
         {
@@ -116,7 +118,7 @@ impl OpenCodeReader {
         }
     }
 
-    fn finish_step(&mut self, part: &Part, out: &mut Out<'_>) {
+    fn finish_step(&mut self, part: &Part, out: &mut EventSink<'_>) {
         let count = |number: Number| number.count().unwrap_or(0);
         let counts = part.tokens.0.as_ref();
         let cache = counts.and_then(|counts| counts.cache.0.as_ref());
@@ -142,7 +144,7 @@ impl OpenCodeReader {
         });
     }
 
-    fn fail(&mut self, failure: &Failure, out: &mut Out<'_>) {
+    fn fail(&mut self, failure: &Failure, out: &mut EventSink<'_>) {
         let data = failure.data.0.as_ref();
         let message = data.map(|data| data.message.as_str()).unwrap_or_default();
         let status: Option<u16> = data.and_then(|data| data.status_code.small());
@@ -157,8 +159,8 @@ impl OpenCodeReader {
 }
 
 impl ReadLines for OpenCodeReader {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
-        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning {
+        let Some(row) = object::<Row>(line) else { return LineMeaning::Unknown };
         let part = row.part.0.unwrap_or_default();
         match row.r#type.as_str() {
             "step_start" | "reasoning" => {}
@@ -172,13 +174,13 @@ impl ReadLines for OpenCodeReader {
             }
             "step_finish" => self.finish_step(&part, out),
             "error" => self.fail(&row.error.0.unwrap_or_default(), out),
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
         self.meet(&row.session_id, out);
-        Line::Known
+        LineMeaning::Known
     }
 
-    fn end(&mut self, out: &mut Out<'_>) {
+    fn end(&mut self, out: &mut EventSink<'_>) {
         if let Some(result) = self.so_far.take() {
             let text = std::mem::take(&mut self.last_said);
             out.put(AgentEvent::Result(RunResult { text, ..result }));

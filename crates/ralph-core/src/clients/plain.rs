@@ -1,12 +1,12 @@
-//! A program that prints text: every line is something it said, and its exit code is all the result there is.
+//! A program that prints plain text: every line is a message, and the exit code is the only result.
 
-use crate::clients::stream::{Line, Out, ReadLines};
+use crate::clients::stream::{EventSink, LineMeaning, ReadLines};
 
 pub(crate) struct PlainReader;
 
 impl ReadLines for PlainReader {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning {
         out.said(line);
-        Line::Known
+        LineMeaning::Known
     }
 }

@@ -1,8 +1,8 @@
-//! The agents that the driver can run, as data: a profile says which program it is, how the prompt reaches it, what it may
-//! do and how its output reads. [`command_line`] makes one run of it, and nothing else knows a client's flags.
+//! The driver's agents as data: program, prompt passing, permissions and output format. Only [`command_line`] builds a
+//! client's arguments.
 //!
-//! A prompt is never part of a command line: it is a file that the program reads on stdin, or that one short sentence
-//! names. So no length, quote or line end in it can matter.
+//! A prompt is never part of a command line: the program reads it on stdin or from a file, so its length and characters
+//! do not matter.
 
 use std::path::{Path, PathBuf};
 
@@ -22,31 +22,31 @@ pub struct Profile {
     pub dialect: Dialect,
     pub environment: Vec<(String, Value)>,
     pub max_iterations: u32,
-    /// How a session is gone on with; none: every run begins anew.
+    /// How a session is continued; none if every run starts afresh.
     pub resume: Option<Resume>,
     /// The client's own limit in dollars.
     pub cost_flag: Option<String>,
     pub model_flag: Option<String>,
-    /// The model where the person asks for none; none: the client's own settings say.
+    /// The default model; none means the client's own.
     pub model: Option<String>,
-    /// What the agent may do without anybody being asked, for the plan that a person sees.
+    /// The agent's permissions in words, for the plan shown to the user.
     pub may: String,
-    /// What a person can do who does not have the program.
+    /// How to install the program.
     pub how_to_get: String,
-    /// What a person should know before relying on it.
+    /// A caveat for the user.
     pub note: Option<String>,
 }
 
-/// One place on the command line. A place that this run has nothing for is left out.
+/// One part of the command line, omitted if this run has no value for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Argument {
     Literal(String),
-    /// The sentence that names the prompt's file.
+    /// The sentence that refers to the prompt file.
     Prompt,
-    /// What the agent may do without being asked, in the client's own rules.
+    /// Permissions as rules of the client.
     AllowedTools,
-    /// How the session is gone on with.
+    /// How the session is continued.
     Session,
     Model,
     Budget,
@@ -57,55 +57,55 @@ pub enum Argument {
 pub enum PromptBy {
     /// The program reads it on stdin.
     Stdin,
-    /// One short argument names the file.
+    /// An argument refers to the file.
     NamedFile,
 }
 
-/// What a variable is set to.
+/// The value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
     Literal(String),
-    /// What another variable holds. Without it nothing runs.
+    /// The value of another variable, which is required.
     From(String),
-    /// Taken away, so that it reaches nobody it was not meant for.
+    /// Removed, so that it does not leak to another service.
     Unset,
 }
 
-/// The arguments that go on with a session; `{session}` stands for its id.
+/// The arguments that continue a session; `{session}` is replaced by its id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume(pub Vec<String>);
 
-/// What one run is to be.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
-pub struct RunWish<'a> {
+pub struct RunOptions<'a> {
     pub prompt_file: &'a Path,
-    /// What the agent may do without being asked, in the client's own rules.
+    /// Permissions as rules of the client.
     pub allowed: Vec<String>,
     pub context: Context,
     pub budget_left: Option<Micros>,
     pub model: Option<&'a str>,
 }
 
-/// What the agent remembers when it begins.
+/// The agent's context at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Context {
     Fresh,
-    /// The session of the last run, where the client can go on with one.
+    /// The session of the last run, if the client can continue it.
     Continue(SessionId),
 }
 
-/// One run of a program, ready to be started without a shell.
+/// One program invocation, to be started without a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     pub program: String,
     pub arguments: Vec<String>,
     pub environment: Vec<(String, Value)>,
-    /// The file that it reads; none: nothing, which is not the same as the terminal.
+    /// The file for stdin; none means empty input, not the terminal.
     pub stdin: Option<PathBuf>,
 }
 
-pub fn command_line(profile: &Profile, wish: &RunWish<'_>) -> CommandLine {
+pub fn command_line(profile: &Profile, wish: &RunOptions<'_>) -> CommandLine {
     let arguments = profile.arguments.iter().flat_map(|place| fill(place, profile, wish)).collect();
     CommandLine {
         program: profile.program.clone(),
@@ -115,7 +115,7 @@ pub fn command_line(profile: &Profile, wish: &RunWish<'_>) -> CommandLine {
     }
 }
 
-fn fill(place: &Argument, profile: &Profile, wish: &RunWish<'_>) -> Vec<String> {
+fn fill(place: &Argument, profile: &Profile, wish: &RunOptions<'_>) -> Vec<String> {
     let flag = |flag: &Option<String>, value: Option<String>| match (flag, value) {
         (Some(flag), Some(value)) => vec![flag.clone(), value],
         _ => Vec::new(),
@@ -149,12 +149,12 @@ fn session(profile: &Profile, context: &Context) -> Vec<String> {
 pub(crate) const DEFAULT_ITERATIONS: u32 = 15;
 
 impl Profile {
-    /// A client by its name, with the default of everything: no flag, no variable, no note.
+    /// A client's profile with defaults for everything else.
     pub(crate) fn of_client(name: &str, dialect: Dialect) -> Self {
         Self { how_to_get: String::new(), ..Self::of_command(name, name, [], dialect, None) }
     }
 
-    /// Any program that reads a prompt on stdin and prints what it has to say.
+    /// Any program that reads a prompt on stdin and prints text.
     pub fn of_command(
         name: &str,
         program: &str,
@@ -175,14 +175,12 @@ impl Profile {
             model_flag: None,
             model: None,
             may: "whatever the command does".into(),
-            how_to_get: format!(
-                "`{program}` is the command that was given; it has to be there and executable"
-            ),
+            how_to_get: format!("`{program}` is the command you gave; it must exist and be executable"),
             note: None,
         }
     }
 
-    /// What is run, for people to read; what each run adds is left out.
+    /// The command for display, without the arguments of a single run.
     pub fn command(&self) -> String {
         let fixed = self.arguments.iter().filter_map(|argument| match argument {
             Argument::Literal(text) => Some(text.as_str()),
@@ -191,7 +189,7 @@ impl Profile {
         std::iter::once(self.program.as_str()).chain(fixed).map(quoted).collect::<Vec<_>>().join(" ")
     }
 
-    /// The variables without which it cannot run, for an error before anything is started.
+    /// The required variables, checked before anything is started.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         self.environment.iter().filter_map(|(_, value)| match value {
             Value::From(variable) => Some(variable.as_str()),
@@ -200,7 +198,7 @@ impl Profile {
     }
 }
 
-/// A word as a shell would take it, so that nobody mistakes where it ends.
+/// Quotes a word for display like a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     match word {
@@ -215,12 +213,12 @@ pub(crate) fn with_places(literals: &[&str], places: &[Argument]) -> Vec<Argumen
     literals.chain(places.iter().cloned()).collect()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it stands beside rows that have none")]
+#[expect(clippy::unnecessary_wraps, reason = "other profiles have none")]
 pub(crate) fn resume(arguments: &[&str]) -> Option<Resume> {
     Some(Resume(arguments.iter().map(|text| (*text).to_owned()).collect()))
 }
 
-/// A rule begins with a tool's name, so that none is taken for a flag.
+/// A rule begins with a tool's name, so it cannot be mistaken for a flag.
 pub(crate) fn is_rule(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
 }

@@ -1,8 +1,7 @@
-//! What a headless agent prints, line by line, as events: one file per client's dialect in `stream/`.
+//! Parses a headless agent's output into events, line by line; each client has its own dialect.
 //!
-//! It is read as it comes and takes no more memory than its longest allowed line, whatever is printed. The agent's words
-//! are shown and remembered and decide nothing: limits, denials and results are taken only from events that the client
-//! itself writes, never from text that a model or a tool could have put there.
+//! Memory is bounded by the longest allowed line. The agent's messages are never used for decisions: limits, denials
+//! and results come only from the client's own events, never from text that a model or a tool could have produced.
 
 use std::time::Duration;
 
@@ -18,14 +17,14 @@ pub(crate) mod loose;
 pub(crate) mod shown;
 pub(crate) mod summary;
 
-pub use summary::{Denial, Limit, StreamSummary};
+pub use summary::{Denial, StreamSummary, UsageLimit};
 
-/// Something that happened in an agent's run. Every text in it is short and safe to show.
+/// An event of an agent's run. Its texts are short and safe to show.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum AgentEvent {
-    /// By this id the same conversation can be gone on with.
+    /// The id to continue the same conversation.
     Session {
         id: SessionId,
     },
@@ -34,61 +33,66 @@ pub enum AgentEvent {
     },
     UsedTool {
         name: String,
-        /// The command, the file, or what else says most in few words.
+        /// The command, the file or another short summary.
         about: String,
     },
-    /// The client did not let the agent do this.
+    /// The client denied this tool call.
     Denied {
         tool: String,
         about: String,
     },
-    /// The client asks the service again.
+    /// The client retries a request.
     Retry {
         attempt: u32,
         status: Option<u16>,
         why: String,
         wait: Option<Duration>,
     },
-    /// The service gives no more for now. Nobody's work is at fault.
+    /// A usage limit was reached.
     LimitReached {
         until: Option<Timestamp>,
         why: String,
     },
-    /// One turn of the agent is over. A run can have several; the last one counts.
+    /// A turn of the agent ended. A run can have several; the last one counts.
     Result(RunResult),
-    /// A line that means nothing to us: the log has it, and it is counted.
+    /// An unrecognised line, which is only counted.
     Unknown,
 }
 
-/// How one turn ended, with what it used since the result before it.
+/// How one turn ended, with the usage since the previous result.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResult {
     pub ok: bool,
-    /// Why it ended, in the client's own word for it.
+    /// Why it ended, as reported by the client.
     pub reason: Option<String>,
-    /// The agent's last message, or what went wrong.
+    /// The agent's last message or the error.
     pub text: String,
     pub cost_usd: Option<Micros>,
     pub tokens: Tokens,
     pub turns: Option<u32>,
-    /// Tool and what it was about.
+    /// The tool and its summary.
     pub denials: Vec<(String, String)>,
-    /// The HTTP status that the service answered with, where it is the reason.
+    /// The HTTP status of the service, if it is the reason.
     pub status: Option<u16>,
 }
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// All that went in, what was cached included.
+    /// All input tokens, including cached ones.
     pub input: u64,
-    /// How many of those came from a cache.
+    /// Input tokens read from a cache.
     pub cached: u64,
     pub output: u64,
 }
 
 impl Tokens {
+    /// None where the client counted nothing.
+    pub fn known(self) -> Option<Self> {
+        Some(self).filter(|tokens| *tokens != Self::default())
+    }
+
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -99,28 +103,43 @@ impl Tokens {
     }
 }
 
-/// Whether a line meant something.
+/// Clients that do not count their tokens report none: unknown is null in JSON, not zero.
+pub mod tokens_or_null {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Tokens;
+
+    pub fn serialize<S: Serializer>(tokens: &Tokens, serializer: S) -> Result<S::Ok, S::Error> {
+        tokens.known().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tokens, D::Error> {
+        Ok(Option::<Tokens>::deserialize(deserializer)?.unwrap_or_default())
+    }
+}
+
+/// Whether a line was recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum LineMeaning {
     Known,
     Unknown,
 }
 
-/// One client's dialect. It may remember a bounded amount between two lines.
+/// One client's dialect. It may keep bounded state between lines.
 pub(crate) trait ReadLines: Send {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line;
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning;
 
-    /// There are no more lines.
-    fn end(&mut self, _out: &mut Out<'_>) {}
+    /// Called at the end of the stream.
+    fn end(&mut self, _out: &mut EventSink<'_>) {}
 }
 
-/// Where a dialect's events go, cleaned on the way.
-pub(crate) struct Out<'a> {
+/// Collects a dialect's events and cleans their texts.
+pub(crate) struct EventSink<'a> {
     pub(crate) secrets: &'a Secrets,
     on: &'a mut dyn FnMut(AgentEvent),
 }
 
-impl Out<'_> {
+impl EventSink<'_> {
     pub(crate) fn put(&mut self, event: AgentEvent) {
         (self.on)(event);
     }
@@ -155,22 +174,21 @@ impl Out<'_> {
         shown::one_line(text, self.secrets)
     }
 
-    /// What is looked at as the agent's last message.
+    /// The agent's last message, bounded.
     pub(crate) fn message(&self, text: &str) -> String {
         shown::message(text, self.secrets)
     }
 }
 
-/// A longer line is skipped to its end. Real ones hold a whole file at most.
+/// Longer lines are skipped; real ones contain at most a whole file.
 pub const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
-/// Statuses by which a service says "not now": too much asked, or too much to do.
+/// HTTP statuses for rate limits and overload.
 pub(crate) fn is_limit(status: u16) -> bool {
     matches!(status, 429 | 503 | 529)
 }
 
-/// Whether a text can stand on a command line as the id of a session: it is printed by the client, and what looks like a
-/// flag or a path must not come back as one.
+/// Whether a text is safe as a session id on a command line: it must not look like a flag or a path.
 pub fn is_session_id(text: &str) -> bool {
     text.len() <= 128
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -186,18 +204,18 @@ pub struct StreamReader {
     errors: Unfinished,
 }
 
-/// Where a client prints. A warning in the middle of a row must not tear it.
+/// The two output streams, kept apart so that a warning cannot split a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     Output,
     Errors,
 }
 
-/// The beginning of a line whose end has not come yet.
+/// The unfinished last line.
 #[derive(Default)]
 struct Unfinished {
     line: Vec<u8>,
-    /// Inside a line that is too long.
+    /// Whether the current line is too long and skipped.
     skipping: bool,
 }
 
@@ -228,13 +246,13 @@ impl StreamReader {
         }
     }
 
-    /// Blots these out of everything that is shown.
+    /// Redacts these secrets in every event.
     #[must_use]
     pub fn hiding(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// Takes the next bytes, cut anywhere.
+    /// Processes the next bytes, split at any point.
     pub fn feed(&mut self, channel: Channel, mut bytes: &[u8], on: &mut dyn FnMut(AgentEvent)) {
         self.summary.bytes += bytes.len() as u64;
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -250,7 +268,7 @@ impl StreamReader {
         self.unfinished(channel).keep(bytes);
     }
 
-    /// What the whole run came to. A last line without an end counts.
+    /// The summary of the whole run. A last line without a line end counts.
     pub fn end(mut self, on: &mut dyn FnMut(AgentEvent)) -> StreamSummary {
         for channel in [Channel::Output, Channel::Errors] {
             if !self.unfinished(channel).is_nothing() {
@@ -258,7 +276,7 @@ impl StreamReader {
             }
         }
         let Self { reader, secrets, summary, .. } = &mut self;
-        reader.end(&mut Out { secrets, on: &mut |event| tell(summary, event, on) });
+        reader.end(&mut EventSink { secrets, on: &mut |event| emit(summary, event, on) });
         self.summary
     }
 
@@ -273,7 +291,7 @@ impl StreamReader {
         let Unfinished { mut line, skipping } = std::mem::take(self.unfinished(channel));
         if skipping {
             self.summary.lines += 1;
-            tell(&mut self.summary, AgentEvent::Unknown, on);
+            emit(&mut self.summary, AgentEvent::Unknown, on);
             return;
         }
         self.read(&line, on);
@@ -289,15 +307,15 @@ impl StreamReader {
         }
         self.summary.lines += 1;
         let Self { reader, secrets, summary, .. } = self;
-        let known = reader.line(line, &mut Out { secrets, on: &mut |event| tell(summary, event, on) });
-        if known == Line::Unknown {
+        let known = reader.line(line, &mut EventSink { secrets, on: &mut |event| emit(summary, event, on) });
+        if known == LineMeaning::Unknown {
             self.summary.last_unknown = shown::one_line(line, &self.secrets);
-            tell(&mut self.summary, AgentEvent::Unknown, on);
+            emit(&mut self.summary, AgentEvent::Unknown, on);
         }
     }
 }
 
-fn tell(summary: &mut StreamSummary, event: AgentEvent, on: &mut dyn FnMut(AgentEvent)) {
+fn emit(summary: &mut StreamSummary, event: AgentEvent, on: &mut dyn FnMut(AgentEvent)) {
     summary.apply(&event);
     on(event);
 }

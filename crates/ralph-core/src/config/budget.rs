@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::config::position::Position;
 use crate::config::raw::{RawBudget, Scalar, Spanned};
 use crate::model::budget::{Attempts, Budget};
+use crate::model::config_problem::ConfigProblem;
 use crate::model::duration;
-use crate::model::problem::Problem;
 
-pub(super) fn read(entry: Spanned<RawBudget>) -> Result<Budget, Problem> {
+pub(super) fn read(entry: Spanned<RawBudget>) -> Result<Budget, ConfigProblem> {
     let place = Position::of(&entry);
     let raw = entry.value;
     let errors = raw.errors.map(|errors| at_least_one(errors, "errors", place)).transpose()?;
@@ -23,14 +23,14 @@ pub(super) fn read(entry: Spanned<RawBudget>) -> Result<Budget, Problem> {
     })
 }
 
-fn at_least_one(number: u32, key: &str, place: Position) -> Result<u32, Problem> {
+fn at_least_one(number: u32, key: &str, place: Position) -> Result<u32, ConfigProblem> {
     if number == 0 {
-        return Err(place.problem(format!("`{key}: 0` would let go at once"), "give at least 1"));
+        return Err(place.problem(format!("`{key}: 0` would allow every stop at once"), "give at least 1"));
     }
     Ok(number)
 }
 
-fn attempts(scalar: &Scalar, place: Position) -> Result<Attempts, Problem> {
+fn attempts(scalar: &Scalar, place: Position) -> Result<Attempts, ConfigProblem> {
     if scalar.0 == "unlimited" {
         return Ok(Attempts::Unlimited);
     }
@@ -43,9 +43,9 @@ fn attempts(scalar: &Scalar, place: Position) -> Result<Attempts, Problem> {
     }
 }
 
-fn clock(scalar: &Scalar, place: Position) -> Result<Option<Duration>, Problem> {
+fn clock(scalar: &Scalar, place: Position) -> Result<Option<Duration>, ConfigProblem> {
     if scalar.0 == "off" {
         return Ok(None);
     }
-    duration::parse(&scalar.0).map(Some).map_err(|hint| place.problem("a clock that cannot be read", hint))
+    duration::parse(&scalar.0).map(Some).map_err(|hint| place.problem("an invalid duration", hint))
 }

@@ -1,52 +1,55 @@
-//! Which gates a project has: read from the files that its own tools read. A script that is not there is not proposed.
+//! Detects a project's gates from its own config files. Missing scripts are not proposed.
 //!
-//! Each ecosystem is one function from the project's files to proposals; what a wrapper such as Make offers counts only
-//! where nothing more direct was found.
+//! Each ecosystem is one function from the project's files to proposals; wrappers such as Make count only if nothing
+//! more direct was found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// What kind of question a gate answers; also the order in which they run, the quick ones first.
+/// The kind of a gate, in running order, the quick ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum GateKind {
     Format,
     Lint,
     Types,
     Test,
+    Build,
+    /// One that runs several of the others and writes down that they passed.
+    Combined,
     Security,
 }
 
-/// A gate that the project could have.
+/// A proposed gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    pub kind: Kind,
+    pub kind: GateKind,
     pub name: String,
     pub run: String,
-    /// What speaks for it: a file, or that the tool is installed.
+    /// The evidence: a file or an installed tool.
     pub because: String,
-    /// Where the usual time would not do, as it is written in the config.
+    /// The timeout as written in the config, if the default is too short.
     pub timeout: Option<&'static str>,
 }
 
 impl Proposal {
-    fn new(kind: Kind, name: &str, run: impl Into<String>, because: impl Into<String>) -> Self {
+    fn new(kind: GateKind, name: &str, run: impl Into<String>, because: impl Into<String>) -> Self {
         Self { kind, name: name.into(), run: run.into(), because: because.into(), timeout: None }
     }
 }
 
-/// The files at the root of a project: names with their text where it was read, and names of folders with a `/`. And
-/// which of the programs in [`PROGRAMS`] are installed.
+/// The files at the root of a project, with their text if it was read; folders end with `/`. Also the installed
+/// programs of [`PROGRAMS`].
 #[derive(Clone, Debug, Default)]
 pub struct Project {
     files: BTreeMap<String, String>,
     programs: BTreeSet<String>,
 }
 
-/// Programs that speak for a gate by being installed.
+/// Programs whose installation suggests a gate.
 pub const PROGRAMS: [&str; 1] = ["semgrep"];
 
-/// Files whose text is looked into; of others the name is enough.
+/// Files whose text is read; for others the name is enough.
 pub const READ: [&str; 13] = [
     "package.json",
     "pyproject.toml",
@@ -101,14 +104,14 @@ pub fn propose(project: &Project) -> Vec<Proposal> {
             .collect();
         found.extend(more);
     }
-    // No finding says nothing about whether the work is done: a scan alone verifies nothing.
+    // A clean scan does not show that the work is done, so it is never the only gate.
     if !found.is_empty() {
         found.extend(security_scan(project));
     }
     found.sort_by_key(|proposal| proposal.kind);
     let mut seen: Vec<String> = Vec::new();
     for proposal in &mut found {
-        // Two ecosystems in one repo: the second `test` is called after what it runs.
+        // With two ecosystems in one repo, the second `test` is named after its command.
         if seen.contains(&proposal.name) {
             proposal.name = proposal.run.clone();
         }
@@ -117,7 +120,7 @@ pub fn propose(project: &Project) -> Vec<Proposal> {
     found
 }
 
-/// npm and its like differ in how they run a script and a tool.
+/// How each package manager runs a script and a tool.
 struct PackageManager {
     lock: &'static [&'static str],
     name: &'static str,
@@ -175,32 +178,38 @@ fn node(project: &Project) -> Vec<Proposal> {
     let because = |name: &str| format!("script `{name}` in package.json");
     let run = |name: &str| format!("{} {name}", manager.run);
     if let Some(name) = script(&["format:check", "fmt:check", "check:format", "prettier:check"]) {
-        found.push(Proposal::new(Kind::Format, "format", run(name), because(name)));
+        found.push(Proposal::new(GateKind::Format, "format", run(name), because(name)));
     }
     let eslint_config =
         project.any_name(|name| name.starts_with("eslint.config.") || name.starts_with(".eslintrc"));
     match (script(&["lint", "eslint", "check:lint"]), eslint_config) {
-        (Some(name), _) => found.push(Proposal::new(Kind::Lint, "lint", run(name), because(name))),
+        (Some(name), _) => found.push(Proposal::new(GateKind::Lint, "lint", run(name), because(name))),
         (None, Some(config)) if depends_on("eslint") => {
-            found.push(Proposal::new(Kind::Lint, "lint", format!("{} eslint .", manager.exec), config));
+            found.push(Proposal::new(GateKind::Lint, "lint", format!("{} eslint .", manager.exec), config));
         }
         (None, _) => {}
     }
     match script(&["typecheck", "type-check", "check-types", "check:types", "types", "tsc"]) {
-        Some(name) => found.push(Proposal::new(Kind::Types, "typecheck", run(name), because(name))),
+        Some(name) => found.push(Proposal::new(GateKind::Types, "typecheck", run(name), because(name))),
         None if project.has("tsconfig.json") && depends_on("typescript") => {
             let run = format!("{} tsc --noEmit", manager.exec);
-            found.push(Proposal::new(Kind::Types, "typecheck", run, "tsconfig.json"));
+            found.push(Proposal::new(GateKind::Types, "typecheck", run, "tsconfig.json"));
         }
         None => {}
     }
     if let Some(name) = script(&["test"]) {
-        found.push(Proposal::new(Kind::Test, "test", manager.test, because(name)));
+        found.push(Proposal::new(GateKind::Test, "test", manager.test, because(name)));
+    }
+    if let Some(name) = script(&["build"]) {
+        found.push(Proposal::new(GateKind::Build, "build", run(name), because(name)));
+    }
+    if let Some(name) = script(&["qa:gate"]) {
+        found.push(Proposal::new(GateKind::Combined, "qa:gate", run(name), because(name)));
     }
     found
 }
 
-/// `npm init` writes a test script that only complains.
+/// `npm init` writes a test script that only fails.
 fn does_something(script: &Value) -> bool {
     script.as_str().is_some_and(|text| !text.trim().is_empty() && !text.contains("no test specified"))
 }
@@ -228,13 +237,13 @@ fn python(project: &Project) -> Vec<Proposal> {
     let ruff =
         project.first(&["ruff.toml", ".ruff.toml"]).map(str::to_owned).or_else(|| section("tool.ruff"));
     if let Some(because) = ruff {
-        found.push(Proposal::new(Kind::Lint, "ruff", format!("{runner}ruff check ."), because));
+        found.push(Proposal::new(GateKind::Lint, "ruff", format!("{runner}ruff check ."), because));
     }
     let mypy = project.first(&["mypy.ini", ".mypy.ini"]).map(str::to_owned).or_else(|| section("tool.mypy"));
     let mypy =
         mypy.or_else(|| has_section(project.text("setup.cfg"), "mypy").then(|| "[mypy] in setup.cfg".into()));
     if let Some(because) = mypy {
-        found.push(Proposal::new(Kind::Types, "mypy", format!("{runner}mypy ."), because));
+        found.push(Proposal::new(GateKind::Types, "mypy", format!("{runner}mypy ."), because));
     }
     let pytest =
         project.first(&["pytest.ini", "conftest.py"]).map(str::to_owned).or_else(|| section("tool.pytest"));
@@ -252,7 +261,7 @@ fn python(project: &Project) -> Vec<Proposal> {
             .map(str::to_owned)
     });
     if let Some(because) = pytest {
-        found.push(Proposal::new(Kind::Test, "test", format!("{runner}pytest"), because));
+        found.push(Proposal::new(GateKind::Test, "test", format!("{runner}pytest"), because));
     }
     found
 }
@@ -267,7 +276,7 @@ fn has_section(text: &str, name: &str) -> bool {
     })
 }
 
-/// As a requirement: at the start of a line, or of a string in a list.
+/// As a requirement: at the start of a line or of a list item.
 fn mentions_pytest(text: &str, file: &str) -> Option<String> {
     let is_pytest = |requirement: &str| {
         let rest = requirement.trim().strip_prefix("pytest").map(str::trim_start);
@@ -284,9 +293,9 @@ fn go(project: &Project) -> Vec<Proposal> {
         return Vec::new();
     }
     vec![
-        Proposal::new(Kind::Format, "gofmt", "test -z \"$(gofmt -l . | tee /dev/stderr)\"", "go.mod"),
-        Proposal::new(Kind::Lint, "vet", "go vet ./...", "go.mod"),
-        Proposal::new(Kind::Test, "test", "go test ./...", "go.mod"),
+        Proposal::new(GateKind::Format, "gofmt", "test -z \"$(gofmt -l . | tee /dev/stderr)\"", "go.mod"),
+        Proposal::new(GateKind::Lint, "vet", "go vet ./...", "go.mod"),
+        Proposal::new(GateKind::Test, "test", "go test ./...", "go.mod"),
     ]
 }
 
@@ -296,26 +305,26 @@ fn rust(project: &Project) -> Vec<Proposal> {
     }
     let all = if has_section(project.text("Cargo.toml"), "workspace") { " --workspace" } else { "" };
     vec![
-        Proposal::new(Kind::Format, "fmt", "cargo fmt --check", "Cargo.toml"),
+        Proposal::new(GateKind::Format, "fmt", "cargo fmt --check", "Cargo.toml"),
         Proposal::new(
-            Kind::Lint,
+            GateKind::Lint,
             "clippy",
             format!("cargo clippy{all} --all-targets -- -D warnings"),
             "Cargo.toml",
         ),
-        Proposal::new(Kind::Test, "test", format!("cargo test{all}"), "Cargo.toml"),
+        Proposal::new(GateKind::Test, "test", format!("cargo test{all}"), "Cargo.toml"),
     ]
 }
 
 fn java(project: &Project) -> Vec<Proposal> {
     if project.has("pom.xml") {
         let maven = if project.has("mvnw") { "./mvnw" } else { "mvn" };
-        return vec![Proposal::new(Kind::Test, "test", format!("{maven} -B -q test"), "pom.xml")];
+        return vec![Proposal::new(GateKind::Test, "test", format!("{maven} -B -q test"), "pom.xml")];
     }
     let Some(build) = project.first(&["build.gradle", "build.gradle.kts"]) else { return Vec::new() };
     let gradle = if project.has("gradlew") { "./gradlew" } else { "gradle" };
-    // A daemon would outlive the gate.
-    vec![Proposal::new(Kind::Test, "test", format!("{gradle} --no-daemon --quiet check"), build)]
+    // The daemon would outlive the gate.
+    vec![Proposal::new(GateKind::Test, "test", format!("{gradle} --no-daemon --quiet check"), build)]
 }
 
 fn make(project: &Project) -> Vec<Proposal> {
@@ -344,24 +353,24 @@ fn just(project: &Project) -> Vec<Proposal> {
     wrapped(has_recipe, "just", file)
 }
 
-/// Findings of the two highest classes fail it, which semgrep says by exit code 1. By any other but 0 it says that it did
-/// not get to scanning: above all, that its rules could not be fetched. That is no failure of the work, so it becomes the
-/// shell's word for a command that could not be run. Without a network semgrep needs almost two minutes to give up.
+/// Semgrep exits 1 for findings of the two highest severities. Other nonzero codes mean that it could not scan, for
+/// example because its rules could not be fetched; they are mapped to the shell's code for a command that could not
+/// run. Without a network semgrep takes almost two minutes to give up.
 fn security_scan(project: &Project) -> Option<Proposal> {
     const RUN: &str = "semgrep scan --config auto --error --severity ERROR --severity WARNING \
                        || exit $(($? == 1 ? 1 : 127))";
-    let scan = Proposal::new(Kind::Security, "security", RUN, "semgrep is installed");
+    let scan = Proposal::new(GateKind::Security, "security", RUN, "semgrep is installed");
     project.programs.contains("semgrep").then_some(Proposal { timeout: Some("10m"), ..scan })
 }
 
 fn wrapped(has: impl Fn(&str) -> bool, program: &str, file: &str) -> Vec<Proposal> {
-    const NAMES: [(Kind, &[&str]); 4] = [
-        (Kind::Format, &["fmt-check", "format-check", "check-format", "check-fmt"]),
-        (Kind::Lint, &["lint"]),
-        (Kind::Types, &["typecheck", "types", "type-check"]),
-        (Kind::Test, &["test", "tests", "check"]),
+    const NAMES: [(GateKind, &[&str]); 4] = [
+        (GateKind::Format, &["fmt-check", "format-check", "check-format", "check-fmt"]),
+        (GateKind::Lint, &["lint"]),
+        (GateKind::Types, &["typecheck", "types", "type-check"]),
+        (GateKind::Test, &["test", "tests", "check"]),
     ];
-    let fitting = |(kind, names): &(Kind, &[&str])| {
+    let fitting = |(kind, names): &(GateKind, &[&str])| {
         let name = names.iter().find(|name| has(name))?;
         Some(Proposal::new(*kind, name, format!("{program} {name}"), format!("`{name}` in {file}")))
     };

@@ -1,10 +1,10 @@
-//! Where in a config something is wrong.
+//! The position of an error in a config.
 
 use serde_saphyr::Spanned;
 
-use crate::model::problem::Problem;
+use crate::model::config_problem::ConfigProblem;
 
-/// A place in the config's text.
+/// A position in the config's text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     line: usize,
@@ -20,7 +20,7 @@ impl Position {
         Self { line: (location.line() as usize).max(1), column: (location.column() as usize).max(1) }
     }
 
-    pub(crate) fn problem(self, what: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem { line: self.line, column: self.column, what: what.into(), hint: hint.into() }
+    pub(crate) fn problem(self, what: impl Into<String>, hint: impl Into<String>) -> ConfigProblem {
+        ConfigProblem { line: self.line, column: self.column, what: what.into(), hint: hint.into() }
     }
 }

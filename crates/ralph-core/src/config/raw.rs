@@ -1,7 +1,10 @@
-//! What may be written in a config file, read by a real YAML parser.
+//! The config file format, parsed as YAML.
 //!
-//! `verify` may be one command or a list; a list entry may be a command or a map. The foreign layouts know `verify` and
-//! `enabled`; their other keys belong to other tools and are left alone, while an unknown key of `ralph.yaml` is an error.
+//! `verify` may be one command or a list; a list entry may be a command or a map. An unknown key of `ralph.yaml` is an error.
+//! In the files of other tools `verify` and `enabled` stand at the top, everything else of ours under `ralph:`
+//! (`foreign`).
+
+mod foreign;
 
 use std::fmt;
 
@@ -12,8 +15,8 @@ pub use serde_saphyr::Spanned;
 
 use crate::config::position::Position;
 use crate::model::budget::OnExhausted;
+use crate::model::config_problem::{ConfigProblem, did_you_mean};
 use crate::model::layout::Layout;
-use crate::model::problem::{Problem, did_you_mean};
 
 #[derive(Debug, Default)]
 pub struct RawConfig {
@@ -23,50 +26,57 @@ pub struct RawConfig {
     pub agents: Option<Named<RawCommandAgent>>,
     pub enabled: Option<bool>,
     pub reports: Option<Spanned<Scalar>>,
+    pub worktree: Option<Spanned<RawWorktree>>,
+    /// Keys of the file that are another tool's.
+    pub not_read: Vec<String>,
+}
+
+/// How a new worktree is set up.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawWorktree {
+    pub dir: Option<String>,
+    pub copy: Option<OneOrMany<String>>,
+    pub post_create: Option<OneOrMany<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NativeFile {
+pub(super) struct NativeFile {
     verify: Option<OneOrMany<RawGate>>,
     guard: Option<OneOrMany<String>>,
     budget: Option<Spanned<RawBudget>>,
     agents: Option<Named<RawCommandAgent>>,
     enabled: Option<bool>,
     reports: Option<Spanned<Scalar>>,
+    worktree: Option<Spanned<RawWorktree>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct ForeignFile {
-    verify: Option<OneOrMany<RawGate>>,
-    enabled: Option<bool>,
+impl From<NativeFile> for RawConfig {
+    fn from(file: NativeFile) -> Self {
+        let (verify, guard) = (file.verify.map(|list| list.0), file.guard.map(|list| list.0));
+        let (budget, agents, enabled, reports) = (file.budget, file.agents, file.enabled, file.reports);
+        let (worktree, not_read) = (file.worktree, Vec::new());
+        Self { verify, guard, budget, agents, enabled, reports, worktree, not_read }
+    }
 }
 
 impl RawConfig {
-    pub fn parse(text: &str, layout: Layout) -> Result<Self, Problem> {
+    pub fn parse(text: &str, layout: Layout) -> Result<Self, ConfigProblem> {
         match layout {
-            Layout::Native => {
-                let file: NativeFile = parse(text)?;
-                let (verify, guard) = (file.verify.map(|list| list.0), file.guard.map(|list| list.0));
-                let (budget, agents, enabled, reports) =
-                    (file.budget, file.agents, file.enabled, file.reports);
-                Ok(Self { verify, guard, budget, agents, enabled, reports })
-            }
-            Layout::Trellis | Layout::Ideal => {
-                let file: ForeignFile = parse(text)?;
-                Ok(Self { verify: file.verify.map(|list| list.0), enabled: file.enabled, ..Self::default() })
-            }
+            Layout::Native => parse::<NativeFile>(text).map(Self::from),
+            Layout::Trellis | Layout::Ideal => foreign::read(text),
         }
     }
 }
 
-/// Parses YAML; an empty document is a file with nothing in it.
-pub(crate) fn parse<'de, T: Deserialize<'de> + Default>(text: &'de str) -> Result<T, Problem> {
-    // With snippets on, errors come wrapped in a drawing; the program draws its own. `off` and `yes` are words here.
+/// Parses YAML; an empty document is an empty config.
+pub(crate) fn parse<'de, T: Deserialize<'de> + Default>(text: &'de str) -> Result<T, ConfigProblem> {
+    // The program renders its own error snippets. `off` and `yes` are strings here.
     let options = serde_saphyr::options! {
         with_snippet: false,
         strict_booleans: true,
-        // A list of gates is small. A few lines of aliases can stand for millions of entries.
+        // A few lines of aliases can expand to millions of entries.
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 5_000 },
         budget: serde_saphyr::budget! { max_nodes: 20_000 },
     };
@@ -75,15 +85,15 @@ pub(crate) fn parse<'de, T: Deserialize<'de> + Default>(text: &'de str) -> Resul
         .map_err(problem)
 }
 
-fn problem(error: serde_saphyr::Error) -> Problem {
+fn problem(error: serde_saphyr::Error) -> ConfigProblem {
     let error = error.without_snippet();
     let place = error.location().map_or(Position::at(serde_saphyr::Location::UNKNOWN), Position::at);
     match error {
         serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
             let known = expected.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
             let shown: String = field.chars().take(100).collect();
-            let hint = if is_for_a_person_to_say(field, expected) {
-                "a repo does not decide that: it goes into your own `~/.config/ralph/config.yaml`".to_owned()
+            let hint = if is_user_only(field, expected) {
+                "a repo cannot set this; put it into your own `~/.config/ralph/config.yaml`".to_owned()
             } else {
                 did_you_mean(field, expected.iter().copied(), &known)
             };
@@ -91,15 +101,15 @@ fn problem(error: serde_saphyr::Error) -> Problem {
         }
         other => {
             let text = other.to_string();
-            // Its own text ends with the place, which we show ourselves.
+            // The message ends with the position, which is shown separately.
             let what = text.split(" at line ").next().unwrap_or(&text).to_owned();
-            place.problem(what, "the file must be YAML with a `verify:` list; quote what has `: `, ` #` or starts with `*`, `&`, `!`, `%`, `@` or a backtick")
+            place.problem(what, "the file must be YAML with a `verify:` list; quote values with `: `, ` #` or starts with `*`, `&`, `!`, `%`, `@` or a backtick")
         }
     }
 }
 
-/// Whether a key that the repo's file does not know is one of the person's own file, at the same place in it.
-fn is_for_a_person_to_say(field: &str, known_here: &[&str]) -> bool {
+/// Whether a key unknown in the repo's file is valid in the user's own file at the same place.
+fn is_user_only(field: &str, known_here: &[&str]) -> bool {
     let theirs: &[&str] = match () {
         () if known_here.contains(&"verify") => &["allow", "gate_timeout", "keep_env"],
         () if known_here.contains(&"command") => &["base", "environment", "model"],
@@ -110,11 +120,11 @@ fn is_for_a_person_to_say(field: &str, known_here: &[&str]) -> bool {
 
 /// One thing, or a list of them.
 #[derive(Debug)]
-pub(crate) struct OneOrMany<T>(pub(crate) Vec<Spanned<T>>);
+pub struct OneOrMany<T>(pub(crate) Vec<Spanned<T>>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The span of the whole value is that of its only item where it is one.
+        // A single item has the span of the whole value.
         let value = Spanned::<Items<T>>::deserialize(deserializer)?;
         let (referenced, defined) = (value.referenced, value.defined);
         Ok(Self(match value.value {
@@ -185,6 +195,7 @@ pub struct RawGate {
     pub timeout: Option<String>,
     pub advisory: bool,
     pub inputs: Vec<String>,
+    pub writes: Vec<String>,
     pub retries: u32,
     pub parallel: bool,
     pub needs: Option<Vec<String>>,
@@ -201,6 +212,8 @@ struct GateMap {
     advisory: bool,
     #[serde(default)]
     inputs: Vec<String>,
+    #[serde(default)]
+    writes: Vec<String>,
     #[serde(default)]
     retries: u32,
     #[serde(default)]
@@ -224,7 +237,7 @@ impl<'de> Deserialize<'de> for RawGate {
                 Ok(RawGate { run: run.to_owned(), ..RawGate::default() })
             }
 
-            // `- true` is a boolean to YAML and a command to everybody else.
+            // `- true` is a boolean in YAML but meant as a command.
             fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<RawGate, E> {
                 self.visit_str(&value.to_string())
             }
@@ -241,6 +254,7 @@ impl<'de> Deserialize<'de> for RawGate {
                     timeout: map.timeout.map(|scalar| scalar.0),
                     advisory: map.advisory,
                     inputs: map.inputs,
+                    writes: map.writes,
                     retries: map.retries,
                     parallel: map.parallel,
                     needs: map.needs,
@@ -253,7 +267,7 @@ impl<'de> Deserialize<'de> for RawGate {
     }
 }
 
-/// What a repo may say about an agent: it may name a command.
+/// A repo's agent entry: only a command.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawCommandAgent {
@@ -262,7 +276,7 @@ pub struct RawCommandAgent {
     pub max_iterations: Option<Spanned<u32>>,
 }
 
-/// What a person may say about one: also how a built-in agent is called, and with which variables.
+/// A user's agent entry: also overrides of built-in agents and variables.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawAgent {
@@ -281,13 +295,13 @@ impl From<RawCommandAgent> for RawAgent {
     }
 }
 
-/// What a variable is set to: a text, `{from: OTHER}`, or nothing, which takes it away.
+/// A variable's value: a string, `{from: OTHER}`, or nothing to remove it.
 #[derive(Debug)]
 pub enum RawValue {
     Text(String),
     From(String),
     Nothing,
-    /// A number or a boolean, of which YAML does not say how it was written: `1.10`, `0x10`.
+    /// A number or boolean, whose original spelling is lost: `1.10`, `0x10`.
     NotText,
 }
 
@@ -305,7 +319,7 @@ impl<'de> Deserialize<'de> for RawValue {
             type Value = RawValue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, `{from: VARIABLE}`, or nothing to take the variable away")
+                f.write_str("a string, `{from: VARIABLE}`, or nothing to remove the variable")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawValue, E> {
@@ -346,7 +360,7 @@ impl<'de> Deserialize<'de> for RawValue {
     }
 }
 
-/// A map from names to things, in the order in which they are written.
+/// A map that keeps the order of the file.
 #[derive(Debug)]
 pub struct Named<T>(pub Vec<(Spanned<String>, Spanned<T>)>);
 

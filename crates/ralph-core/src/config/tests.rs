@@ -1,11 +1,11 @@
-//! The config as tables: what people write, what it means, what they are told.
+//! Tables of config texts, their meaning and their error messages.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::model::budget::{Attempts, OnExhausted};
 
-fn parse(text: &str, layout: Layout) -> Result<Config, Problem> {
+fn parse(text: &str, layout: Layout) -> Result<Config, ConfigProblem> {
     Config::parse(text, layout, &Defaults::default())
 }
 
@@ -49,7 +49,7 @@ fn the_whole_native_form_is_understood() {
     let test = &config.gates[1];
     assert_eq!(config.gates[0].timeout, Duration::from_secs(120));
     assert_eq!((test.name.as_str(), test.timeout, test.advisory), ("test", Duration::from_secs(300), true));
-    assert_eq!((test.retries, &test.order), (2, &Order::After(vec![GateName::new("pnpm lint")])));
+    assert_eq!((test.retries, &test.order), (2, &GateOrder::After(vec![GateName::new("pnpm lint")])));
     assert_eq!(config.budget.attempts, Some(Attempts::AtMost(7)));
     assert_eq!(config.budget.on_exhausted, Some(OnExhausted::Pause));
     assert_eq!(config.budget.clock, Some(Some(Duration::from_secs(3600))));
@@ -71,17 +71,17 @@ fn unlimited_attempts_are_spelled_out() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place_and_a_hint() {
+fn errors_have_a_position_and_a_hint() {
     let table = [
         ("verfy:\n  - a\n", 1, "unknown key `verfy`", "did you mean `verify`?"),
         ("verify:\n  - run: a\n    tiemout: 5m\n", 3, "unknown key `tiemout`", "did you mean `timeout`?"),
-        ("verify:\n  - run: a\n    timeout: soon\n", 2, "a `timeout` that cannot be read", "`5m`"),
+        ("verify:\n  - run: a\n    timeout: soon\n", 2, "an invalid `timeout`", "`5m`"),
         ("verify:\n  - run: \"\"\n", 2, "a gate without a command", "npm test"),
         (
             "verify:\n  - {run: a, name: x}\n  - {run: b, name: x}\n",
             3,
-            "two gates are called `x`",
-            "another name",
+            "two gates are named `x`",
+            "rename one of them",
         ),
         (
             "verify:\n  - {run: a, name: lint}\n  - {run: b, needs: [lnit]}\n",
@@ -94,12 +94,12 @@ fn what_is_wrong_is_named_with_its_place_and_a_hint() {
         (
             "guard: [check, sesion]\n",
             1,
-            "`sesion` is nearly a word for something else",
+            "`sesion` looks like a misspelled keyword",
             "did you mean `session`?",
         ),
-        ("reports: nowhere\n", 1, "`reports: nowhere` is no place", "`repo`, `home`, `off`"),
-        ("reports: hom\n", 1, "`reports: hom` is no place", "did you mean `home`?"),
-        ("budget: { attempts: 0 }\n", 1, "would let go at once", "at least 1"),
+        ("reports: nowhere\n", 1, "`reports: nowhere` is not a place", "`repo`, `home`, `off`"),
+        ("reports: hom\n", 1, "`reports: hom` is not a place", "did you mean `home`?"),
+        ("budget: { attempts: 0 }\n", 1, "would allow every stop at once", "at least 1"),
         ("budget: { attempts: many }\n", 1, "is not a number", "`unlimited`"),
         ("trust: true\nverify: [a]\n", 1, "unknown key `trust`", "there are"),
         ("verify:\n  - a\n - b\n", 3, "", ""),
@@ -169,12 +169,12 @@ fn the_guard_names_sub_agents_with_and_without_their_plugin() {
         ("guard: [agent:session]", "session", true),
     ];
     for (text, agent, held) in table {
-        assert_eq!(guard(text).holds_agent(agent), held, "{text} {agent}");
+        assert_eq!(guard(text).guards_agent(agent), held, "{text} {agent}");
     }
 }
 
 #[test]
-fn a_default_time_out_from_outside_holds_for_gates_without_one() {
+fn an_external_default_timeout_applies_to_gates_without_one() {
     let defaults = Defaults { gate_timeout: Duration::from_secs(7) };
     let config =
         Config::parse("verify: [a, {run: b, timeout: 9s}]", Layout::Native, &defaults).expect("valid");
@@ -199,7 +199,7 @@ proptest! {
 }
 
 #[test]
-fn a_config_that_grows_without_end_is_refused_at_once() {
+fn an_oversized_config_is_refused_at_once() {
     let many = format!("verify:\n{}", "- a\n".repeat(501));
     let problem = Config::parse(&many, Layout::Native, &Defaults::default()).expect_err("too many");
     assert_eq!((problem.line, problem.what.as_str()), (502, "more than 500 gates"));
@@ -219,7 +219,7 @@ fn a_config_that_grows_without_end_is_refused_at_once() {
 }
 
 #[test]
-fn a_pattern_that_no_matcher_can_be_built_for_is_refused() {
+fn a_pattern_that_cannot_be_compiled_is_refused() {
     let deep = format!("{}a{}", "{a,".repeat(1000), "}".repeat(1000));
     for text in [format!("guard: [\"{deep}\"]"), format!("verify: [{{run: a, inputs: [\"{deep}\"]}}]")] {
         let problem = parse(&text, Layout::Native).expect_err("too long");
@@ -227,7 +227,7 @@ fn a_pattern_that_no_matcher_can_be_built_for_is_refused() {
     }
     let deepest = format!("{}check{}", "{a,".repeat(73), "}".repeat(73));
     let config = parse(&format!("guard: [\"{deepest}\"]"), Layout::Native).expect("just short enough");
-    assert!(config.guard.holds_agent("check") && !config.guard.holds_agent("b"));
+    assert!(config.guard.guards_agent("check") && !config.guard.guards_agent("b"));
 }
 
 #[test]
@@ -238,20 +238,55 @@ fn a_key_of_a_million_letters_is_refused_at_once_and_not_shown_whole() {
 }
 
 #[test]
-fn the_session_is_guarded_by_its_word_and_an_agent_of_that_name_by_another() {
+fn the_session_keyword_and_an_agent_of_that_name_are_distinct() {
     let guard = |text: &str| parse(text, Layout::Native).expect(text).guard;
     let session = guard("guard: [session, check]\n");
-    assert!(session.holds_session() && session.holds_agent("check") && !session.holds_agent("session"));
+    assert!(session.guards_session() && session.guards_agent("check") && !session.guards_agent("session"));
     let agent = guard("guard: [\"agent:session\"]\n");
-    assert!(!agent.holds_session() && agent.holds_agent("session"));
+    assert!(!agent.guards_session() && agent.guards_agent("session"));
     let team = guard("guard: [teammates, tasks]\n");
     assert!(
-        team.holds_teammates() && team.holds_tasks() && !team.holds_agent("tasks") && !team.holds_session()
+        team.guards_teammates()
+            && team.guards_tasks()
+            && !team.guards_agent("tasks")
+            && !team.guards_session()
     );
     let named = guard("guard: [\"agent:tasks\"]\n");
-    assert!(!named.holds_tasks() && named.holds_agent("tasks"));
+    assert!(!named.guards_tasks() && named.guards_agent("tasks"));
     for kept in [session, agent, team, named] {
         let stored = serde_json::to_string(&kept).expect("JSON");
         assert_eq!(serde_json::from_str::<Guard>(&stored).expect("our own words"), kept, "{stored}");
+    }
+}
+
+/// No key of ours is passed over in another tool's file.
+#[test]
+fn in_other_tools_files_our_keys_stand_under_ralph() {
+    for layout in [Layout::Trellis, Layout::Ideal] {
+        let read = |text: &str| Config::parse(text, layout, &Defaults::default());
+        let text = "worktree_dir: ../w\ncopy: [.env]\npost_create: [npm ci]\nverify: [a]\nhooks: {x: 1}\nralph:\n  \
+                    guard: [session, check]\n  budget: { attempts: 9 }\n  reports: off\n  \
+                    worktree: { dir: ../w, copy: .env, post_create: [npm ci] }\n";
+        let config = read(text).expect("valid");
+        assert!(config.guard.guards_session());
+        assert_eq!(config.budget.attempts, Some(Attempts::AtMost(9)));
+        assert_eq!(config.reports, Some(Reports::Off));
+        let worktree = config.worktree.expect("a worktree");
+        assert_eq!(
+            (worktree.dir.as_deref(), worktree.copy, worktree.post_create),
+            (Some("../w"), vec![".env".into()], vec!["npm ci".into()])
+        );
+        assert_eq!(config.not_read, ["hooks"]);
+        for key in
+            ["guard: [session]", "budget: { attempts: 9 }", "reports: off", "worktree: {}", "agents: {}"]
+        {
+            let problem = read(&format!("verify: [a]\n{key}\n")).expect_err(key);
+            assert!(problem.line == 2 && problem.hint.contains("under `ralph:`"), "{key}: {problem:?}");
+        }
+        for (typo, meant) in [("verfy: [a]", "verify"), ("enable: false", "enabled"), ("ralp: {}", "ralph")] {
+            let problem = read(typo).expect_err(typo);
+            assert!(problem.hint.contains(meant), "{typo}: {problem:?}");
+        }
+        assert!(read("ralph: { verify: [a] }\n").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What a person's own config file may say.
+//! The user's own config file.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::clients::profile::{self, Profile};
 use crate::config::budget;
 use crate::config::position::Position;
 use crate::model::budget::Budget;
-use crate::model::problem::Problem;
+use crate::model::config_problem::ConfigProblem;
 use crate::model::{duration, foreign_text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserFile {
     pub gate_timeout: Option<Duration>,
     pub budget: Budget,
-    /// Variables that gates keep although they are on the list of those taken out.
+    /// Variables that gates keep although they would be removed.
     pub keep_env: Vec<String>,
-    /// What the driver may run besides the agents that it knows, and what it knows otherwise.
+    /// Additional agents and overrides of built-in ones.
     pub agents: Vec<Profile>,
-    /// What the driver's agent may do beyond its profile, in its client's own words.
+    /// Additional permissions of the driver's agent, as rules of its client.
     pub allow: Vec<String>,
     pub reports: Option<Reports>,
 }
@@ -40,34 +40,33 @@ struct RawUserFile {
 }
 
 impl UserFile {
-    pub fn parse(text: &str) -> Result<Self, Problem> {
+    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
         let raw: RawUserFile = raw::parse(text)?;
         let gate_timeout = raw.gate_timeout.map(|entry| {
             let place = Position::of(&entry);
-            duration::parse(&entry.value.0)
-                .map_err(|hint| place.problem("a `gate_timeout` that cannot be read", hint))
+            duration::parse(&entry.value.0).map_err(|hint| place.problem("an invalid `gate_timeout`", hint))
         });
         Ok(Self {
             gate_timeout: gate_timeout.transpose()?,
             budget: raw.budget.map(budget::read).transpose()?.unwrap_or_default(),
             keep_env: raw.keep_env,
-            agents: agents::of_person(raw.agents.unwrap_or_default())?,
+            agents: agents::from_user_file(raw.agents.unwrap_or_default())?,
             allow: raw.allow.map_or(Ok(Vec::new()), |list| list.0.into_iter().map(rule).collect())?,
             reports: raw.reports.map(Reports::from_raw).transpose()?,
         })
     }
 }
 
-/// One line of `allow:`. What the client would take for something else must not stay silent.
-fn rule(entry: Spanned<String>) -> Result<String, Problem> {
+/// One line of `allow:`. Reports rules that the client would misread.
+fn rule(entry: Spanned<String>) -> Result<String, ConfigProblem> {
     let place = Position::of(&entry);
     let text = entry.value.trim();
     if text.contains('\n') || foreign_text::deceives(text) {
-        return Err(place.problem("`allow`: a character that hides what is written", "write plain rules"));
+        return Err(place.problem("`allow`: a hidden or control character", "write plain rules"));
     }
     if !profile::is_rule(text) {
-        let hint = "a rule begins with the name of a tool: `WebFetch`, `Bash(git commit:*)`";
-        return Err(place.problem("`allow`: this is no rule", hint));
+        let hint = "a rule begins with a tool's name: `WebFetch`, `Bash(git commit:*)`";
+        return Err(place.problem("`allow`: not a valid rule", hint));
     }
     Ok(text.to_owned())
 }
@@ -78,7 +77,7 @@ mod tests {
     use crate::model::budget::Attempts;
 
     #[test]
-    fn numbers_and_kept_variables_are_read_and_typos_named() {
+    fn the_user_config_is_parsed_and_typos_are_reported() {
         let text = "gate_timeout: 5m\nbudget: {attempts: 9}\nkeep_env: [NODE_OPTIONS]\nreports: home\n";
         let file = UserFile::parse(text).expect("valid");
         assert_eq!(file.reports, Some(Reports::Home));

@@ -1,72 +1,86 @@
-//! May it stop now? One pure step: the state and the facts in, what to remember and what to do out.
+//! Decides whether a stop is allowed. One pure step: state and facts in, events and decision out.
 //!
-//! The order is the law: the checks are looked at before any limit, so a pass on the last attempt is a pass; whatever
-//! is wrong on our own side is *cannot tell*, which holds a bounded number of times and never verifies.
+//! The order matters: checks are evaluated before any limit, so a pass on the last attempt is a pass. If the checks
+//! cannot be evaluated, the stop is blocked a bounded number of times and never verified.
 
 use std::cmp::Ordering;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::ledger::event::{Event, ExportOddity, FailureMark, Judgement, PauseCause, ResetCause, Subject};
-use crate::ledger::facts::{ExportFile, Facts, Standing};
+use crate::ledger::event::{Event, ExportNote, FailureMark, Judgement, PauseCause, ResetCause, Subject};
+use crate::ledger::facts::{DefinitionStatus, ExportFile, Facts};
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
 use crate::model::finding::{Finding, GatesSeen, TasksSeen};
-use crate::model::gate::{Answer, GateReport, Outcome};
+use crate::model::gate::{CheckResult, GateOutcome, GateReport};
+use crate::model::goal::Goal;
 use crate::model::id::{GateName, TreeHash};
 use crate::model::promise_seen::PromiseSeen;
-use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
+use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// To be written to the ledger before the decision is carried out.
+pub struct DecisionStep {
+    /// To be written to the ledger before the decision is executed.
     pub events: Vec<Event>,
     pub decision: Decision,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Look at the checks, then ask again.
+    /// Run the checks, then decide again.
     Gather,
-    /// It may not stop. An attempt is counted unless nothing could be told.
-    Hold { attempt: Option<u32>, reason: Reason },
-    /// It may stop, and this is what its work is worth.
-    LetGo { verdict: Verdict, attempt: u32, reason: Reason, limit: Option<LimitHit> },
-    /// It may stop for now; nothing is counted. Where a time is given, it is looked at again then.
+    /// The stop is blocked. An attempt is counted unless the checks could not be evaluated.
+    Block { attempt: Option<u32>, reason: Reason },
+    /// The stop is allowed, with this verdict.
+    Allow { verdict: Verdict, attempt: u32, reason: Reason, limit: Option<LimitHit> },
+    /// The stop is allowed for now and nothing is counted; checked again at `until`, if given.
     Wait { what: String, until: Option<Timestamp> },
-    /// It is none of our business.
-    Ignore(Ignored),
+    /// Nothing is to be judged.
+    Ignore(IgnoredBecause),
+}
+
+impl Decision {
+    /// In one word and its reason, for a trace.
+    pub fn word(&self) -> String {
+        match self {
+            Self::Gather => "look at the checks".into(),
+            Self::Block { reason, .. } => format!("block, {}", reason.code()),
+            Self::Allow { verdict, reason, .. } => format!("allow as {verdict}, {}", reason.code()),
+            Self::Wait { .. } => "wait".into(),
+            Self::Ignore(_) => "ignore".into(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ignored {
+pub enum IgnoredBecause {
     Paused,
-    /// The loop is over; nobody begins it again but a person.
+    /// The loop has ended; only the user can start it again.
     Over,
-    NothingToHold,
+    NothingToBlock,
 }
 
-pub fn decide(state: &State, facts: &Facts) -> Step {
-    // A plain look is judged, whatever happened to the looks before it.
+pub fn decide(state: &State, facts: &Facts) -> DecisionStep {
+    // A plain run of the gates is always judged, independent of earlier ones.
     let is_plain = facts.subject == Subject::Plain;
     let ignored = match state.status {
-        Status::Paused { .. } if !is_plain && !begins_anew(state, facts) => Some(Ignored::Paused),
-        Status::Ended { .. } if !is_plain && state.goal.is_some() => Some(Ignored::Over),
-        _ if facts.checks.is_empty() => Some(Ignored::NothingToHold),
+        Status::Paused { .. } if !is_plain && !starts_over(state, facts) => Some(IgnoredBecause::Paused),
+        Status::Ended { .. } if !is_plain && state.goal.is_some() => Some(IgnoredBecause::Over),
+        _ if facts.checks.is_empty() => Some(IgnoredBecause::NothingToBlock),
         _ => None,
     };
     if let Some(ignored) = ignored {
-        return Step { events: Vec::new(), decision: Decision::Ignore(ignored) };
+        return DecisionStep { events: Vec::new(), decision: Decision::Ignore(ignored) };
     }
-    let mut stop = Stop { state: state.clone(), facts, events: Vec::new() };
+    let mut stop = StopInProgress { state: state.clone(), facts, events: Vec::new() };
     stop.open();
     let decision = stop.judge();
-    Step { events: stop.events, decision }
+    DecisionStep { events: stop.events, decision }
 }
 
-/// Whether the person asked for something new since errors or a limit paused it. What the person paused stays so.
-fn begins_anew(state: &State, facts: &Facts) -> bool {
+/// Whether a new prompt came since errors or a limit paused it. A pause by the user stays.
+fn starts_over(state: &State, facts: &Facts) -> bool {
     let by_itself =
         matches!(state.paused(), Some(PauseCause::Errors | PauseCause::Limit { .. } | PauseCause::Unproven));
     state.goal.is_none() && by_itself && is_new_prompt(state, facts)
@@ -76,29 +90,29 @@ fn is_new_prompt(state: &State, facts: &Facts) -> bool {
     facts.session_stop.as_ref().is_some_and(|stop| stop.prompt.is_some() && stop.prompt != state.prompt)
 }
 
-/// How long after a check that says "not yet" it is looked at again, where it names no time.
+/// The delay before a pending check without a time is evaluated again.
 const LOOK_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(30);
 
-/// How many stops one and the same entry of background work excuses.
+/// How many stops the same background work excuses.
 const MOST_EXCUSES: u32 = 3;
 
-/// How often another task starts the count of one and the same held agent again.
+/// How often a change of task restarts the count of the same blocked agent.
 const MOST_TASKS: u32 = 3;
 
-/// One stop on its way to a decision: what is remembered is applied at once, so later steps see it.
-struct Stop<'a> {
+/// One stop being decided: events are applied at once, so later steps see them.
+struct StopInProgress<'a> {
     state: State,
     facts: &'a Facts,
     events: Vec<Event>,
 }
 
-impl Stop<'_> {
+impl StopInProgress<'_> {
     fn remember(&mut self, event: Event) {
         self.state.apply(self.facts.now, &event);
         self.events.push(event);
     }
 
-    /// Begins the loop, or finds out whether its count starts again.
+    /// Begins the loop or restarts its count if due.
     fn open(&mut self) {
         let is_anothers = self.facts.subject == Subject::Plain && self.state.goal.is_some();
         match self.state.status {
@@ -137,7 +151,7 @@ impl Stop<'_> {
             self.remember(Event::Reset { why: ResetCause::NewPrompt { prompt } });
             return;
         }
-        // Every other task has a count of its own; who only says so over and over has not.
+        // A new task restarts the count, but only a bounded number of times.
         if self.state.task != self.facts.task && self.state.task_resets < MOST_TASKS {
             let (from, to) = (self.state.task.clone(), self.facts.task.clone());
             self.remember(Event::Reset { why: ResetCause::TaskChanged { from, to } });
@@ -161,20 +175,20 @@ impl Stop<'_> {
             if self.state.deletion_resets == 0 {
                 self.remember(Event::Reset { why: ResetCause::ExportDeleted { deletions } });
             } else {
-                self.remember(Event::ExportNoted { what: ExportOddity::DeletedAgain { deletions } });
+                self.remember(Event::ExportNoted { what: ExportNote::DeletedAgain { deletions } });
             }
         }
-        // Noted when the stop arrives, not again when the checks are back.
+        // Noted when the stop arrives, not again after the checks ran.
         if self.facts.findings.is_some() {
             return;
         }
         match &export.file {
             ExportFile::Edited { found } => {
-                let what = ExportOddity::Disagrees { ledger: self.state.attempts, found: found.clone() };
+                let what = ExportNote::Disagrees { ledger: self.state.attempts, found: found.clone() };
                 self.remember(Event::ExportNoted { what });
             }
             ExportFile::Unreadable { kept_as } => {
-                let what = ExportOddity::Unreadable { kept_as: kept_as.clone() };
+                let what = ExportNote::Unreadable { kept_as: kept_as.clone() };
                 self.remember(Event::ExportNoted { what });
             }
             ExportFile::Absent | ExportFile::AsWritten | ExportFile::Foreign(_) => {}
@@ -182,7 +196,7 @@ impl Stop<'_> {
     }
 
     fn judge(&mut self) -> Decision {
-        if self.facts.standing == Standing::Revoked {
+        if self.facts.definition_status == DefinitionStatus::Revoked {
             return self.failed(Reason::DefinitionRevoked, None, Vec::new());
         }
         match &self.facts.findings {
@@ -191,8 +205,8 @@ impl Stop<'_> {
         }
     }
 
-    /// The findings in their order. The gates have passed on this tree, or there are none, before the agent's claims count:
-    /// a claim alone never makes *verified*.
+    /// Evaluates the findings in order. The agent's claims count only after the gates: a claim alone never makes
+    /// *verified*.
     fn judge_findings(&mut self, findings: &[Finding]) -> Decision {
         let gates = self.facts.gates();
         let tree = gates.map(|seen| &seen.tree);
@@ -205,8 +219,8 @@ impl Stop<'_> {
                         return decision;
                     }
                 }
-                Finding::CannotTell { trouble, .. } | Finding::TaskList(TasksSeen::Trouble(trouble)) => {
-                    return self.cannot_tell(trouble.clone());
+                Finding::NotEvaluated { trouble, .. } | Finding::TaskList(TasksSeen::Trouble(trouble)) => {
+                    return self.cannot_evaluate(trouble.clone());
                 }
                 Finding::NotYet { what, until, .. } => return self.not_yet(what, *until, tree),
                 Finding::TaskList(TasksSeen::List { done, total, .. }) => match done.cmp(total) {
@@ -217,7 +231,7 @@ impl Stop<'_> {
                     Ordering::Equal | Ordering::Greater => reason = Reason::AllTasksTicked,
                 },
                 Finding::Promise(PromiseSeen::Given) => reason = Reason::Promised,
-                // Asked for once; the evidence is there without it.
+                // The promise is requested once; the gates are evidence enough.
                 Finding::Promise(_) if gates.is_some() && self.state.promise_asked => promised = false,
                 Finding::Promise(seen) => {
                     let near_miss = match seen {
@@ -234,9 +248,9 @@ impl Stop<'_> {
                         Vec::new(),
                     );
                 }
-                Finding::Hygiene { flaws } if flaws.is_empty() => reason = Reason::Tidy,
+                Finding::Hygiene { flaws } if flaws.is_empty() => reason = Reason::HygienePassed,
                 Finding::Hygiene { flaws } => {
-                    return self.failed(Reason::Untidy { flaws: flaws.clone() }, None, Vec::new());
+                    return self.failed(Reason::HygieneFailed { flaws: flaws.clone() }, None, Vec::new());
                 }
             }
         }
@@ -247,7 +261,7 @@ impl Stop<'_> {
         }
     }
 
-    /// An agent that waits for its own agents may end its turn; what it waits for must come to an end some time.
+    /// An agent that waits for its sub-agents may end its turn, a bounded number of times.
     fn wait_for_background(&mut self) -> Option<Decision> {
         let stop = self.facts.session_stop.as_ref()?;
         let excuses = |id: &String| self.state.excused.get(id).is_none_or(|count| *count < MOST_EXCUSES);
@@ -262,32 +276,36 @@ impl Stop<'_> {
         Decision::Wait { what, until }
     }
 
-    /// Nobody is at fault and nothing is counted; only the loop's clock can end it.
+    /// Waiting counts no attempt; only the loop's time limit can end it.
     fn not_yet(&mut self, what: &str, until: Option<Timestamp>, tree: Option<&TreeHash>) -> Decision {
         if let Some(limit) = self.clock_over() {
             let verdict = self.verdict_at_limit(limit);
             let reason = Reason::NotYet { what: what.to_owned() };
-            return self.let_go(verdict, reason, Some(limit), tree, Vec::new());
+            return self.allow(verdict, reason, Some(limit), tree, Vec::new());
         }
         let soon = self.facts.now.checked_add(LOOK_AGAIN_AFTER).unwrap_or(Timestamp::MAX);
         self.wait(what.to_owned(), Vec::new(), Some(until.unwrap_or(soon)))
     }
 
-    /// What is decided by gates that do not pass.
+    /// The decision if the gates do not pass.
     fn unless_gates_pass(&mut self, seen: &GatesSeen) -> Option<Decision> {
         match seen.answer() {
-            Answer::Pass => {
+            CheckResult::Pass => {
                 let gate = seen.without_receipt()?;
-                Some(self.cannot_tell(Trouble::NoReceipt { gate: gate.name.clone() }))
+                Some(self.cannot_evaluate(EvaluationError::NoReceipt { gate: gate.name.clone() }))
             }
-            Answer::Fail => Some(self.gates_failed(seen)),
-            Answer::NotYet | Answer::CannotTell => Some(match (trouble(&seen.reports), self.open_tasks()) {
-                (Trouble::Deadline { .. }, Some(open)) => self.failed(open, Some(&seen.tree), Vec::new()),
-                (Trouble::Deadline { gates }, None) => {
-                    self.allow_unproven(Reason::GatesDidNotFit { gates }, &seen.tree)
-                }
-                (other, _) => self.cannot_tell(other),
-            }),
+            CheckResult::Fail => Some(self.gates_failed(seen)),
+            CheckResult::NotYet | CheckResult::CannotTell => {
+                Some(match (trouble(&seen.reports), self.open_tasks()) {
+                    (EvaluationError::Deadline { .. }, Some(open)) => {
+                        self.failed(open, Some(&seen.tree), Vec::new())
+                    }
+                    (EvaluationError::Deadline { gates }, None) => {
+                        self.allow_unproven(Reason::DeadlineReached { gates }, &seen.tree)
+                    }
+                    (other, _) => self.cannot_evaluate(other),
+                })
+            }
         }
     }
 
@@ -300,22 +318,26 @@ impl Stop<'_> {
         })
     }
 
-    /// Everything asked for is there. What passes on files that failed before, or that moved meanwhile, proves nothing;
-    /// a user who only wants to know is not held to that.
+    /// All checks passed. A pass on files that failed before or were replaced meanwhile proves nothing, except in a
+    /// plain run for the user.
     fn verified(&mut self, seen: &GatesSeen, reason: Reason) -> Decision {
         let is_plain = self.facts.subject == Subject::Plain;
         if !seen.moved.is_empty() && !is_plain {
-            return self.allow_unproven(Reason::FilesMoved { files: seen.moved.clone() }, &seen.tree);
+            return self.allow_unproven(Reason::FilesReplaced { files: seen.moved.clone() }, &seen.tree);
         }
         let mut failed = self.state.failed_trees.iter().chain(&self.facts.failed_elsewhere);
         match (!is_plain && failed.any(|tree| *tree == seen.tree), self.facts.is_second_look) {
             (true, false) => Decision::Gather,
             (true, true) => self.allow_unproven(Reason::PassedAfterFailing, &seen.tree),
+            // What was promised is more than what was checked.
+            (false, _) if self.state.goal.as_ref().is_some_and(Goal::promises_what_is_unchecked) => {
+                self.passed(Verdict::Claimed, Reason::ShippingNotChecked, Some(&seen.tree))
+            }
             (false, _) => self.passed(Verdict::Verified, reason, Some(&seen.tree)),
         }
     }
 
-    /// The stop is allowed without an attempt, and nothing is verified.
+    /// Allows the stop without an attempt and without verification.
     fn allow_unproven(&mut self, reason: Reason, tree: &TreeHash) -> Decision {
         let verdict = match self.facts.limits.on_exhausted.value {
             OnExhausted::Release => Verdict::Released,
@@ -325,7 +347,7 @@ impl Stop<'_> {
         let attempt = self.state.attempts;
         let judgement = self.judgement(verdict, reason.clone(), None, Some(tree), Vec::new());
         self.remember(Event::Judged(Judgement { attempt, ..judgement }));
-        Decision::LetGo { verdict, attempt, reason, limit: None }
+        Decision::Allow { verdict, attempt, reason, limit: None }
     }
 
     fn gates_failed(&mut self, seen: &GatesSeen) -> Decision {
@@ -335,27 +357,27 @@ impl Stop<'_> {
             && (stop.as_found
                 || failures.iter().all(|failure| stop.red_before.iter().any(|red| red.is_same_as(failure))))
         {
-            let reason = Reason::RedBefore { gates: gates.clone() };
-            return self.let_go(Verdict::Released, reason, None, Some(&seen.tree), failures);
+            let reason = Reason::FailingBefore { gates: gates.clone() };
+            return self.allow(Verdict::Released, reason, None, Some(&seen.tree), failures);
         }
         self.failed(reason, Some(&seen.tree), failures)
     }
 
-    /// Everything passed. It still does not count where the definition is not the accepted one.
+    /// All gates passed, which counts only if the definition is the accepted one.
     fn passed(&mut self, verdict: Verdict, reason: Reason, tree: Option<&TreeHash>) -> Decision {
-        match self.facts.standing {
-            Standing::Accepted => self.let_go(verdict, reason, None, tree, Vec::new()),
-            Standing::AcceptedSince => {
-                self.let_go(Verdict::NeedsHuman, Reason::AcceptedSince, None, tree, Vec::new())
+        match self.facts.definition_status {
+            DefinitionStatus::Accepted => self.allow(verdict, reason, None, tree, Vec::new()),
+            DefinitionStatus::AcceptedSince => {
+                self.allow(Verdict::NeedsHuman, Reason::AcceptedSince, None, tree, Vec::new())
             }
-            Standing::Changed { .. } | Standing::Revoked => {
+            DefinitionStatus::Changed { .. } | DefinitionStatus::Revoked => {
                 self.failed(Reason::DefinitionChanged, tree, Vec::new())
             }
         }
     }
 
     fn failed(&mut self, reason: Reason, tree: Option<&TreeHash>, failures: Vec<FailureMark>) -> Decision {
-        let judgement = self.judgement(Verdict::Held, reason.clone(), None, tree, failures);
+        let judgement = self.judgement(Verdict::Blocked, reason.clone(), None, tree, failures);
         let attempt = judgement.attempt;
         let limit = self.limit_hit_by(attempt).or_else(|| self.no_progress(&judgement));
         if let Some(LimitHit::NoProgress { .. }) = limit
@@ -364,19 +386,19 @@ impl Stop<'_> {
         {
             self.remember(Event::Judged(judgement));
             self.remember(Event::StrategyChanged);
-            return Decision::Hold { attempt: Some(attempt), reason };
+            return Decision::Block { attempt: Some(attempt), reason };
         }
         if let Some(limit) = limit.or_else(|| self.client_cap(&judgement)) {
             let verdict = self.verdict_at_limit(limit);
             let judgement = Judgement { verdict, limit: Some(limit), ..judgement };
             self.remember(Event::Judged(judgement));
-            return Decision::LetGo { verdict, attempt, reason, limit: Some(limit) };
+            return Decision::Allow { verdict, attempt, reason, limit: Some(limit) };
         }
         self.remember(Event::Judged(judgement));
-        Decision::Hold { attempt: Some(attempt), reason }
+        Decision::Block { attempt: Some(attempt), reason }
     }
 
-    fn let_go(
+    fn allow(
         &mut self,
         verdict: Verdict,
         reason: Reason,
@@ -387,7 +409,7 @@ impl Stop<'_> {
         let judgement = self.judgement(verdict, reason.clone(), limit, tree, failures);
         let attempt = judgement.attempt;
         self.remember(Event::Judged(judgement));
-        Decision::LetGo { verdict, attempt, reason, limit }
+        Decision::Allow { verdict, attempt, reason, limit }
     }
 
     fn judgement(
@@ -416,12 +438,12 @@ impl Stop<'_> {
 
     fn limit_hit_by(&self, attempt: u32) -> Option<LimitHit> {
         let limits = &self.facts.limits;
-        // An iteration of which nothing could be told was no attempt, but it was run.
+        // An iteration that could not be evaluated is no attempt, but it did run.
         if let Some(limit) = self.attempts_used_up(attempt.max(self.state.drive.iterations)) {
             return Some(limit);
         }
         if let Some(most) = limits.agent_calls.value
-            && self.state.agent_calls() >= self.state.granted(most)
+            && self.state.task_iterations_with_this_stop() >= self.state.granted(most)
         {
             return Some(LimitHit::AgentCalls { most: self.state.granted(most) });
         }
@@ -445,22 +467,21 @@ impl Stop<'_> {
         (used >= most).then_some(LimitHit::Attempts { most })
     }
 
-    /// The same stop once too often: nothing was done in between.
+    /// The limit of identical stops in a row.
     fn no_progress(&self, judgement: &Judgement) -> Option<LimitHit> {
         let most = self.facts.limits.no_progress.value?;
-        // The client's own cap, where it is low, must not come first.
+        // A low cap of the client must not be reached first.
         let most = self.block_cap().map_or(most, |cap| most.min(cap.saturating_sub(1).max(2)));
-        let last = self.state.last.as_ref()?;
-        // This stop and the one before are two that are equal.
-        let equal = last.is_equal_to(judgement) && self.state.unchanged + 2 >= most;
+        // This stop and the one before count as two.
+        let equal = self.state.repeats_at(judgement) && self.state.equal_stops + 2 >= most;
         equal.then_some(LimitHit::NoProgress { equal: most })
     }
 
-    /// The client is about to end the turn by itself: better said by us than by it.
+    /// The client is about to override the hook, so the stop is allowed with a message first.
     fn client_cap(&self, judgement: &Judgement) -> Option<LimitHit> {
         let cap = self.block_cap()?;
-        let idle = self.state.last.as_ref().is_some_and(|last| last.tool_call == judgement.tool_call);
-        (idle && self.state.idle_holds + 1 >= cap).then_some(LimitHit::ClientCap { cap })
+        (self.state.is_idle_at(judgement) && self.state.idle_blocks + 1 >= cap)
+            .then_some(LimitHit::ClientCap { cap })
     }
 
     fn block_cap(&self) -> Option<u32> {
@@ -468,8 +489,8 @@ impl Stop<'_> {
     }
 
     fn verdict_at_limit(&self, limit: LimitHit) -> Verdict {
-        match (&self.facts.standing, limit, self.facts.limits.on_exhausted.value) {
-            (Standing::Changed { .. } | Standing::Revoked, ..) => Verdict::Tampered,
+        match (&self.facts.definition_status, limit, self.facts.limits.on_exhausted.value) {
+            (DefinitionStatus::Changed { .. } | DefinitionStatus::Revoked, ..) => Verdict::Tampered,
             (_, LimitHit::NoProgress { .. }, _) => Verdict::Stuck,
             (_, _, OnExhausted::Release) => Verdict::Released,
             (_, _, OnExhausted::Pause) => Verdict::Paused,
@@ -477,24 +498,24 @@ impl Stop<'_> {
         }
     }
 
-    /// Held without an attempt; one too many in a row lets go, unverified, and pauses the loop.
-    fn cannot_tell(&mut self, trouble: Trouble) -> Decision {
+    /// Blocks without an attempt; at the error limit the stop is allowed, unverified, and the loop is paused.
+    fn cannot_evaluate(&mut self, trouble: EvaluationError) -> Decision {
         let in_a_row = self.state.errors().saturating_add(1);
         let attempt = self.state.attempts;
-        let reason = Reason::CannotTell { trouble: trouble.clone() };
+        let reason = Reason::NotEvaluated { trouble: trouble.clone() };
         let too_many = (in_a_row >= self.facts.limits.errors.value).then_some(LimitHit::Errors { in_a_row });
         if let Some(limit) = too_many.or_else(|| self.attempts_used_up(self.state.drive.iterations)) {
             let verdict = Verdict::Paused;
-            self.remember(Event::CannotTell { trouble, in_a_row, verdict });
-            return Decision::LetGo { verdict, attempt, reason, limit: Some(limit) };
+            self.remember(Event::NotEvaluated { trouble, in_a_row, verdict });
+            return Decision::Allow { verdict, attempt, reason, limit: Some(limit) };
         }
-        self.remember(Event::CannotTell { trouble, in_a_row, verdict: Verdict::Held });
-        Decision::Hold { attempt: None, reason }
+        self.remember(Event::NotEvaluated { trouble, in_a_row, verdict: Verdict::Blocked });
+        Decision::Block { attempt: None, reason }
     }
 }
 
 fn failing(reports: &[GateReport]) -> impl Iterator<Item = &GateReport> {
-    reports.iter().filter(|report| report.answer() == Answer::Fail)
+    reports.iter().filter(|report| report.answer() == CheckResult::Fail)
 }
 
 fn failure_reason(seen: &GatesSeen) -> Reason {
@@ -510,16 +531,16 @@ fn failure_marks(reports: &[GateReport]) -> Vec<FailureMark> {
     failing(reports).map(FailureMark::of).collect()
 }
 
-fn trouble(reports: &[GateReport]) -> Trouble {
+fn trouble(reports: &[GateReport]) -> EvaluationError {
     let could_not_start = reports.iter().find_map(|report| match &report.outcome {
-        Outcome::CouldNotStart { why } if !report.advisory => {
-            Some(Trouble::GateCouldNotStart { gate: report.gate.clone(), why: why.clone() })
+        GateOutcome::CouldNotStart { why } if !report.advisory => {
+            Some(EvaluationError::GateCouldNotStart { gate: report.gate.clone(), why: why.clone() })
         }
         _ => None,
     });
     could_not_start.unwrap_or_else(|| {
-        let unfinished = reports.iter().filter(|report| report.outcome == Outcome::DidNotFit);
-        Trouble::Deadline { gates: unfinished.map(|report| report.gate.clone()).collect() }
+        let unfinished = reports.iter().filter(|report| report.outcome == GateOutcome::DeadlineReached);
+        EvaluationError::Deadline { gates: unfinished.map(|report| report.gate.clone()).collect() }
     })
 }
 

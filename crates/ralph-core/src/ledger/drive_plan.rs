@@ -1,4 +1,4 @@
-//! What a driven loop is going to do, as it stands before anything runs.
+//! What a driven loop will do, before anything runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +17,12 @@ pub struct DrivePlan {
     pub options: DriveOptions,
     pub limits: Limits,
     pub gates: Vec<Gate>,
-    /// More that the agent may do, from the person's own config.
+    /// Additional permissions from the user's config.
     pub allow: Vec<String>,
 }
 
 impl DrivePlan {
-    /// The gates that hold the loop.
+    /// The gates that must pass.
     pub fn required_gates(&self) -> usize {
         self.gates.iter().filter(|gate| !gate.advisory).count()
     }

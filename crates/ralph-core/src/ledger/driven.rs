@@ -1,8 +1,8 @@
-//! The driver's part of a loop's state: which iteration is open and what is used up.
+//! The driver's part of a loop's state: the open iteration and what was used.
 //!
-//! An iteration is one run of the agent and one judgement of the tree that it leaves. It is open from the moment it is
-//! written down until it is judged, so whoever drives on after a kill knows which half is missing: a run whose end nobody
-//! saw is run again under the same number, an ended one is only judged.
+//! An iteration is one run of the agent and one judgement of the resulting tree. It is open until it is judged, so a
+//! driver that continues after a kill knows which half is missing: an unfinished run is repeated under the same number,
+//! a finished one is only judged.
 
 use std::collections::BTreeMap;
 
@@ -17,61 +17,61 @@ use crate::model::promise_seen::PromiseSeen;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Drive {
+pub struct DriveState {
     pub options: Option<DriveOptions>,
-    /// Iterations that count, the open one included.
+    /// Counted iterations, including the open one.
     pub iterations: u32,
     pub open: Option<OpenIteration>,
     pub cost: Micros,
     /// The session of the agent's last run.
     pub session: Option<SessionId>,
-    /// What that session cost: some clients count on from there.
+    /// The cost of that session; some clients report running totals.
     pub session_cost: Micros,
-    /// What is waited for, until a run begins again.
+    /// The current wait, until a run begins again.
     pub wait: Option<UsageWait>,
-    /// How often in a row.
+    /// How many waits in a row.
     pub waits_in_a_row: u32,
-    /// Runs in a row that failed by themselves.
+    /// Consecutive failed runs.
     pub failed_runs: u32,
-    /// Runs in a row whose login was refused.
+    /// Consecutive runs whose login was refused.
     pub refused_logins: u32,
-    /// Why the last of them did.
+    /// The reason of the last one.
     pub last_failure: Option<String>,
-    /// The one change of strategy has been made.
+    /// Whether the strategy has been changed.
     pub strategy_changed: bool,
-    /// The next iteration is the one that begins in another way.
+    /// Whether the next iteration tries a different approach.
     pub rethinks: bool,
-    /// In how many iterations in a row each rule was missing.
+    /// How many iterations in a row each rule was missing.
     pub denied: BTreeMap<String, u32>,
-    /// The iteration whose tree was kept last; 0 is the beginning.
+    /// The iteration whose tree was committed last; 0 is the initial tree.
     pub last_kept: Option<u32>,
     pub owner: Option<Owner>,
 }
 
-/// The service gives no more before then.
+/// A usage limit was reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageWait {
     pub until: Timestamp,
     pub why: String,
 }
 
-/// A check said "not yet": what is waited for, and when it is looked at again.
+/// A pending check, and when it is evaluated again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotYet {
+pub struct PendingCheck {
     pub until: Timestamp,
     pub what: String,
 }
 
-/// An iteration that has begun and was not judged.
+/// An iteration that has begun but was not judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenIteration {
     pub number: u32,
-    /// How the agent's run ended; none: it goes on, or whoever watched it was killed.
+    /// How the agent's run ended; none if it still runs or the driver was killed.
     pub ended: Option<AgentEnd>,
-    /// How the words of that run stand to the promise, where one is asked for.
+    /// Whether that run gave the promise, if one is required.
     pub promise: Option<PromiseSeen>,
-    /// What its judgement waits for.
-    pub not_yet: Option<NotYet>,
+    /// The pending check of its judgement.
+    pub not_yet: Option<PendingCheck>,
 }
 
 impl OpenIteration {
@@ -79,8 +79,8 @@ impl OpenIteration {
         Self { number, ended: None, promise: None, not_yet: None }
     }
 
-    /// Whether an agent worked on it to the end of its run. Otherwise the same iteration is run once more: the driver was
-    /// killed, the user interrupted it, or the agent never came to work.
+    /// Whether an agent's run completed. Otherwise the same iteration is repeated: the driver was killed, the user
+    /// interrupted it, or the agent did not start working.
     pub(crate) fn was_worked_on(&self) -> bool {
         !matches!(
             self.ended,
@@ -91,8 +91,8 @@ impl OpenIteration {
     }
 }
 
-impl Drive {
-    /// What is waited for now: a usage limit, or a check that says "not yet".
+impl DriveState {
+    /// The current wait: a usage limit or a pending check.
     pub fn waits_for(&self) -> Option<&str> {
         let not_yet = || self.open.as_ref()?.not_yet.as_ref().map(|not_yet| not_yet.what.as_str());
         self.wait.as_ref().map(|wait| wait.why.as_str()).or_else(not_yet)
@@ -102,34 +102,34 @@ impl Drive {
         match event {
             Event::IterationBegan { iteration, .. } => {
                 self.iterations = *iteration;
-                // What was kept of a run that is begun again does not count.
+                // A repeated run discards the commit of the earlier one.
                 self.last_kept = self.last_kept.map(|kept| kept.min(iteration.saturating_sub(1)));
                 self.open = Some(OpenIteration::new(*iteration));
                 self.wait = None;
             }
             Event::AgentEnded { run, .. } => self.ended(run),
-            Event::WaitsUntil { until, why } => {
+            Event::WaitingUntil { until, why } => {
                 self.wait = Some(UsageWait { until: *until, why: why.clone() });
                 self.waits_in_a_row += 1;
-                // The run that the service refused is no iteration.
+                // A run refused by a usage limit is no iteration.
                 if let Some(open) = self.open.take() {
                     self.iterations = open.number.saturating_sub(1);
                 }
             }
             Event::Waited { what, until: Some(until), .. } => {
                 if let Some(open) = &mut self.open {
-                    open.not_yet = Some(NotYet { until: *until, what: what.clone() });
+                    open.not_yet = Some(PendingCheck { until: *until, what: what.clone() });
                 }
             }
-            Event::Kept { iteration, .. } => self.last_kept = Some(*iteration),
+            Event::Committed { iteration, .. } => self.last_kept = Some(*iteration),
             Event::StrategyChanged => {
                 self.strategy_changed = true;
                 self.rethinks = true;
             }
-            Event::Owned { owner } => self.owner = Some(owner.clone()),
-            // A person has looked at it.
+            Event::DriverStarted { owner } => self.owner = Some(owner.clone()),
+            // The user has resumed it.
             Event::Resumed { .. } => (self.failed_runs, self.refused_logins) = (0, 0),
-            Event::Judged(_) | Event::CannotTell { .. } => {
+            Event::Judged(_) | Event::NotEvaluated { .. } => {
                 self.open = None;
                 self.rethinks = false;
             }
@@ -167,23 +167,23 @@ impl Drive {
         }
     }
 
-    /// The last iteration that was judged; 0 before the first.
+    /// The last judged iteration; 0 before the first.
     fn judged(&self) -> u32 {
         self.open.as_ref().map_or(self.iterations, |open| open.number.saturating_sub(1))
     }
 
-    /// The iteration whose tree was not kept yet although it was judged, or 0 for the beginning.
-    pub fn not_kept(&self) -> Option<u32> {
+    /// The judged iteration whose tree is not committed yet; 0 is the initial tree.
+    pub fn uncommitted_iteration(&self) -> Option<u32> {
         Some(self.judged()).filter(|judged| self.last_kept.is_none_or(|kept| kept < *judged))
     }
 
-    /// The open iteration, whose tree is still to be kept.
+    /// The open iteration whose tree is still to be committed.
     pub fn to_keep(&self) -> Option<u32> {
         self.open.as_ref().map(|open| open.number).filter(|number| self.last_kept != Some(*number))
     }
 
-    /// A rule that was missing so often in a row that trying on is of no use.
-    pub fn hopeless_rule(&self) -> Option<&str> {
+    /// A rule that was missing in so many iterations that retrying is pointless.
+    pub fn repeatedly_denied_rule(&self) -> Option<&str> {
         const MOST: u32 = 3;
         self.denied.iter().find(|(_, times)| **times >= MOST).map(|(rule, _)| rule.as_str())
     }

@@ -1,6 +1,6 @@
-//! Everything we remember: the ledger's vocabulary. State is a fold over it.
+//! The events of the ledger. State is a fold over them.
 //!
-//! Stored data is an API: a variant may be added, a field may be added with a default, nothing is ever renamed or removed.
+//! Stored data is an API: variants and fields with defaults may be added, but never renamed or removed.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use crate::model::money::Micros;
 use crate::model::note::NoteValue;
 use crate::model::promise_seen::PromiseSeen;
 use crate::model::results::{Failure, Results};
-use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
+use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
-/// Who is trying to stop.
+/// The subject whose stop is judged.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -32,26 +32,26 @@ pub enum Subject {
         name: String,
         id: AgentId,
     },
-    /// A member of the session's team, who rests.
+    /// A member of the session's team that goes idle.
     Teammate {
         name: String,
         id: AgentId,
     },
-    /// A task of the session or its team, which somebody calls completed.
+    /// A task of the session or its team that is reported completed.
     TeamTask {
         id: String,
         subject: String,
     },
     /// The session itself.
     Session,
-    /// An agent that we run ourselves, again and again.
+    /// An agent run repeatedly by the driver.
     Driver,
-    /// Nobody: a person, an agent or CI wants to know now.
+    /// A plain run of the gates by a user, an agent or CI.
     Plain,
 }
 
 impl Subject {
-    /// What a person calls it.
+    /// The name shown to users.
     pub fn name(&self) -> &str {
         match self {
             Self::SubAgent { name, .. } | Self::Teammate { name, .. } => name,
@@ -73,37 +73,37 @@ pub enum Event {
         task: Option<String>,
         layout: Layout,
         preset: String,
-        /// The accepted definition in force.
+        /// The effective accepted definition.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         definition: Option<Digest>,
         limits: Limits,
-        /// What a session loop is for.
+        /// The goal of a session loop.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goal: Option<Goal>,
-        /// The prompt of the person that a guarded session works on.
+        /// The user's prompt that a guarded session works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
-        /// How the driver is to go about it.
+        /// The options of the driver.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drive: Option<DriveOptions>,
-        /// Files that the user's own runs of the gates rewrote with equal content: compared by content only.
+        /// Files that the user's own gate runs rewrote with equal content; compared by content only.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rewritten: Vec<String>,
     },
-    /// A session carries the loop on.
+    /// A session was attached to the loop.
     Bound {
         session: SessionId,
         /// The process of its client.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<ProcessIdentity>,
     },
-    /// Nobody asks for it by the session that carried it any more.
+    /// The session was detached from the loop.
     Unbound,
     Paused {
         why: PauseCause,
     },
     Resumed {
-        /// Whether what was used up is granted once more.
+        /// Whether the limits are granted again.
         #[serde(default)]
         renewed: bool,
     },
@@ -114,6 +114,12 @@ pub enum Event {
     AgentCalled {
         agent: AgentId,
         name: String,
+        /// Whether the loop's own work is done by it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        leads: bool,
+        /// The files that it found, where its stop depends on that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<TreeHash>,
     },
     AgentFinished {
         agent: AgentId,
@@ -121,64 +127,64 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         report: Option<AgentReport>,
     },
-    /// The driver runs its agent once more.
+    /// The driver starts an agent run.
     IterationBegan {
         iteration: u32,
         #[serde(default)]
         fresh: bool,
     },
-    /// The agent's run is over; what it is worth is judged next.
+    /// The agent's run ended; its tree is judged next.
     AgentEnded {
         iteration: u32,
         run: AgentRun,
     },
-    /// The tree after an iteration is kept under a hidden ref.
-    Kept {
+    /// The tree after an iteration was committed under a hidden ref.
+    Committed {
         iteration: u32,
         commit: String,
     },
-    /// A usage limit: nothing happens before then.
-    WaitsUntil {
+    /// A usage limit was reached; the driver waits until then.
+    WaitingUntil {
         until: Timestamp,
         why: String,
     },
-    /// Three iterations were equal: the next one begins in another way.
+    /// Three iterations were identical; the next one tries a different approach.
     StrategyChanged,
-    /// A process drives the loop, and no other does.
-    Owned {
+    /// A process took the loop's driver lease.
+    DriverStarted {
         owner: Owner,
     },
-    /// Somebody noted something; nothing is decided by it.
+    /// A note; never used for decisions.
     Noted {
         key: String,
         value: NoteValue,
     },
-    /// Something went wrong that was no stop.
-    Erred {
+    /// An error outside a stop.
+    ErrorSeen {
         error: TypedError,
         in_a_row: u32,
     },
-    /// A state file of another tool was found and is carried on.
+    /// Another tool's state file was adopted.
     Adopted {
         iteration: u32,
         started_at: Timestamp,
     },
-    /// The count starts again.
+    /// The attempt count restarts.
     Reset {
         why: ResetCause,
     },
-    /// Something about the exported state that changes nothing but must be seen.
+    /// An oddity of the exported state that is only recorded.
     ExportNoted {
-        what: ExportOddity,
+        what: ExportNote,
     },
     RunStarted {
         tree: TreeHash,
         #[serde(default)]
         files: usize,
-        /// The process that runs the gates; 0 where it is not known.
+        /// The process that runs the gates; 0 if unknown.
         #[serde(default)]
         pid: i32,
-        /// What was odd about reading the tree.
+        /// Warnings from reading the tree.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
@@ -187,61 +193,61 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<Receipt>,
     },
-    /// The run was cut off from outside: a signal, the person, the client's time-out.
+    /// The run was interrupted by a signal, the user or the client's timeout.
     Interrupted {
         why: String,
     },
     Judged(Judgement),
-    CannotTell {
-        trouble: Trouble,
+    NotEvaluated {
+        trouble: EvaluationError,
         in_a_row: u32,
-        /// Held, or paused when it was one too many.
+        /// Blocked, or paused at the error limit.
         verdict: Verdict,
     },
     Waited {
         what: String,
-        /// The entries of background work that excused the stop.
+        /// The background work that excused the stop.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         entries: Vec<String>,
-        /// When it is looked at again, where a check said "not yet".
+        /// When a pending check is evaluated again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
-    /// The state so far, as JSON: a reader of a long ledger begins here. It says nothing new.
-    Carried {
+    /// A snapshot of the state as JSON, so that a long ledger can be read from here.
+    Snapshot {
         state: String,
     },
-    /// The user asked a guarded session for something. What it found then is compared at its stop.
+    /// The user's prompt in a guarded session, with the initial tree for comparison at the stop.
     PromptSeen {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
         tree: TreeHash,
-        /// The definitions that were accepted at that moment: later acceptances verify nothing in this session.
+        /// The definitions accepted at that moment; later ones verify nothing in this session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         accepted: Vec<Digest>,
-        /// Files that the user's own runs of the gates rewrote with equal content.
+        /// Files that the user's own gate runs rewrote with equal content.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rewritten: Vec<String>,
-        /// What was known to fail on this tree.
+        /// Known failures on this tree.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         red: Vec<FailureMark>,
     },
-    /// A tool ran in a guarded session that may have written files.
+    /// A tool that may write files ran in a guarded session.
     Wrote {
         tool: String,
     },
-    /// Gates were run without judging anybody: some of them, or to see whether they work.
-    Looked {
+    /// Gates ran without a verdict: only some of them, or as a test.
+    RanWithoutVerdict {
         gates: Vec<GateName>,
     },
-    /// The ledger's end was torn or its middle damaged; what could be read was kept, the rest put aside.
-    LedgerMended {
+    /// The ledger was truncated or damaged; the readable part was kept, the rest moved aside.
+    LedgerRepaired {
         what: String,
     },
 }
 
 impl Event {
-    /// Its name as it is stored.
+    /// The stored name.
     pub fn name(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
         value["event"].as_str().unwrap_or_default().to_owned()
@@ -261,16 +267,16 @@ pub struct Judgement {
     pub tree: Option<TreeHash>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureMark>,
-    /// The commit that the tree stands on, where the driver looked.
+    /// The commit the tree is based on, if the driver recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
-    /// The last tool call before the stop, where it is known: the same one at the next stop means that nothing was done.
+    /// The last tool call before the stop, if known; the same one at the next stop means no activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
-    /// The agent promised, and it was not so.
+    /// The agent gave a false promise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub false_promise: bool,
-    /// The process that made this judgement. One that says *verified* must have run the gates itself.
+    /// The process that made this judgement; for *verified* it must have run the gates itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<i32>,
 }
@@ -280,31 +286,33 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRun {
     pub ended: AgentEnd,
+    #[serde(with = "crate::model::duration::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub took: Duration,
-    /// Of this run alone.
+    /// The cost of this run alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Micros>,
-    #[serde(default)]
+    #[serde(default, with = "crate::clients::stream::tokens_or_null")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Tokens>"))]
     pub tokens: Tokens,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// What it was not allowed to do.
+    /// Denied tool calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<Denial>,
-    /// Processes that it left running; they have been ended.
+    /// Processes that it left running, which were killed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_running: Vec<String>,
-    /// The branch that it switched to, where it did.
+    /// The branch it switched to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_to: Option<String>,
-    /// How its last words stand to the promise, where one is asked for. They are heard once, and may be judged by somebody
-    /// else.
+    /// Whether its last message gave the promise, if one is required. Recorded because another process may judge it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<PromiseSeen>,
 }
 
 impl AgentRun {
-    /// A run of which nothing more is known.
+    /// A run without further details.
     pub fn new(ended: AgentEnd, took: Duration) -> Self {
         Self {
             ended,
@@ -326,19 +334,19 @@ impl AgentRun {
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum AgentEnd {
     Finished,
-    /// It died, or said that it failed.
+    /// It crashed or reported a failure.
     Failed {
         why: String,
     },
-    /// It ran longer than it may.
+    /// It exceeded its time limit.
     TimedOut,
-    /// Neither a byte nor a change of the tree for too long.
+    /// No output and no change of the tree for too long.
     WentSilent,
-    /// Its model would not serve it any more for now.
+    /// A usage limit was reached.
     OutOfUsage {
         why: String,
     },
-    /// Its program is not there or cannot be run.
+    /// Its program is missing or cannot be run.
     CouldNotStart {
         why: String,
     },
@@ -349,23 +357,23 @@ pub enum AgentEnd {
     Interrupted,
 }
 
-/// One process for good: its number is used again for others, and means nothing after a reboot or in another namespace.
+/// A process identity that stays unique when its id is reused, after a reboot, or in another namespace.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub process: i32,
-    /// When it started, in whatever unit its system counts.
+    /// Its start time, in the system's own unit.
     pub started: u64,
     pub boot: String,
-    /// Where process numbers have one meaning; none on systems without namespaces.
+    /// The PID namespace; none on systems without namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
 }
 
-/// Who drives a loop.
+/// The driver of a loop.
 pub type Owner = ProcessIdentity;
 
-/// One of the errors that count in a row.
+/// One of the consecutive errors.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypedError {
@@ -377,13 +385,13 @@ pub struct TypedError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum PauseCause {
-    /// The person said so in the session.
+    /// The user said so in the session.
     Word,
     Command,
     SessionEnded {
         reason: String,
     },
-    /// The session was cleared: its client goes on under another session id.
+    /// The session was cleared: the client continues under another session id.
     Cleared {
         client: Option<ProcessIdentity>,
     },
@@ -391,9 +399,9 @@ pub enum PauseCause {
     Limit {
         limit: LimitHit,
     },
-    /// Who drove it was told to end.
+    /// The driver was interrupted.
     Interrupted,
-    /// The agent asked again and again for what it may not do; this line in `allow:` would let it.
+    /// The agent was denied the same thing repeatedly; this `allow:` rule would permit it.
     Denied {
         rule: String,
     },
@@ -405,18 +413,18 @@ pub enum PauseCause {
     AgentCouldNotStart {
         why: String,
     },
-    /// The stop was allowed without proof; the last judgement says why.
+    /// The stop was allowed without proof; the last judgement has the reason.
     Unproven,
-    /// No gate is accepted here any more: a person took them back.
+    /// No gate is accepted here any more: the user revoked them.
     NoGates,
-    /// What the agent left running could not be ended: nobody can tell what it does to the tree.
+    /// Processes left by the agent could not be killed and may still change the tree.
     StillRunning {
         processes: Vec<String>,
     },
 }
 
 impl PauseCause {
-    /// Whether its session went away by it.
+    /// Whether the session left the loop.
     pub fn is_departure(&self) -> bool {
         matches!(self, Self::SessionEnded { .. } | Self::Cleared { .. })
     }
@@ -429,23 +437,23 @@ pub enum CancelCause {
     Command,
     /// Its file in the repo was deleted.
     FileDeleted,
-    /// Another loop took its place.
+    /// Replaced by another loop.
     Replaced,
-    /// The person gave it up for this reason.
+    /// The user gave it up for this reason.
     Failed {
         why: String,
     },
 }
 
-/// Enough of a failing gate to tell at the next attempt whether it still fails in the same way.
+/// A summary of a failing gate, to recognise the same failure at the next attempt.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureMark {
     pub gate: GateName,
     pub outcome: String,
-    /// Of the failing tests and problems where they were read, else of the output.
+    /// A digest of the recognised failures, otherwise of the output.
     pub text: Digest,
-    /// The failing tests and problems, as many as the gate's report has.
+    /// The failing tests and problems in the gate's report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<MarkedFailure>,
 }
@@ -470,7 +478,7 @@ impl MarkedFailure {
         self.name == failure.identity()
     }
 
-    pub(crate) fn says_the_same(&self, failure: &Failure<'_>) -> bool {
+    pub(crate) fn is_same_failure(&self, failure: &Failure<'_>) -> bool {
         self.said == Digest::of(failure.message).short()
     }
 }
@@ -481,19 +489,19 @@ impl FailureMark {
         let left_out = report.results.as_ref().map_or(0, |results| results.left_out);
         let is_explained = report.results.as_ref().is_some_and(Results::explain_failure);
         let text = if is_explained {
-            // Tests that run at the same time are printed in any order.
+            // Parallel tests are printed in any order.
             let mut names: Vec<&str> = failures.iter().map(|failure| failure.name.as_str()).collect();
             names.sort_unstable();
             let left_out = left_out.to_string();
             Digest::of_parts(names.into_iter().chain([left_out.as_str()]).map(str::as_bytes))
         } else {
-            // Times and counters differ from run to run and say nothing about the failure.
+            // Times and counters differ between runs of the same failure.
             Digest::of(report.excerpt.chars().filter(|c| !c.is_ascii_digit()).collect::<String>())
         };
         Self { gate: report.gate.clone(), outcome: report.outcome.word().to_owned(), text, failures }
     }
 
-    /// Whether the gate fails in the same way: the same tests and problems, whatever they print.
+    /// Whether the gate fails in the same way: the same tests and problems, regardless of their messages.
     pub fn is_same_as(&self, other: &Self) -> bool {
         (&self.gate, &self.outcome, &self.text) == (&other.gate, &other.outcome, &other.text)
     }
@@ -510,7 +518,7 @@ pub enum ResetCause {
     Stale {
         idle_seconds: u64,
     },
-    /// The person asked for something new: every prompt has a budget of its own.
+    /// A new prompt, which gets its own budget.
     NewPrompt {
         prompt: Option<String>,
     },
@@ -523,11 +531,11 @@ pub enum ResetCause {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "oddity", rename_all = "snake_case")]
-pub enum ExportOddity {
-    /// Deleting resets once; this is the second time for the same agent.
+pub enum ExportNote {
+    /// Deleting resets once; this is a further deletion for the same agent.
     DeletedAgain { deletions: u64 },
-    /// Somebody edited it. The ledger wins.
+    /// It was edited. The ledger wins.
     Disagrees { ledger: u32, found: String },
-    /// It could not be read and was put aside.
+    /// It could not be read and was moved aside.
     Unreadable { kept_as: String },
 }

@@ -1,4 +1,4 @@
-//! What the core may know: observed by the program, given as values.
+//! The core's inputs, observed by the program.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use crate::model::promise_seen::PromiseSeen;
 /// Everything about one attempt to stop.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// When the stop reached us. Staleness is measured from here: gates take time.
+    /// When the stop arrived. Staleness is measured from here, because gates take time.
     pub arrived: Timestamp,
     pub now: Timestamp,
     pub subject: Subject,
@@ -24,91 +24,91 @@ pub struct Facts {
     pub layout: Layout,
     pub preset: &'static Preset,
     pub limits: Limits,
-    /// The effective accepted definition; none where nothing was accepted.
+    /// The effective accepted definition; none if nothing was accepted.
     pub definition: Option<Digest>,
-    pub standing: Standing,
-    /// The checks to look at, in the order in which they decide; none: nothing is asked of anybody.
+    pub definition_status: DefinitionStatus,
+    /// The checks in order of precedence; none if nothing is required.
     pub checks: Vec<Check>,
     pub export: ExportSeen,
-    /// The commit that the tree stands on, where the driver looked.
+    /// The commit the tree is based on, if the driver recorded it.
     pub head: Option<String>,
-    /// What is known of a stop of the session itself; none where a sub-agent stops.
+    /// Facts about a stop of the session itself; none for sub-agents.
     pub session_stop: Option<SessionStop>,
     /// The process that decides.
     pub process: i32,
-    /// Files that the user's own runs of the gates rewrote with equal content.
+    /// Files that the user's own gate runs rewrote with equal content.
     pub rewritten: Vec<String>,
     /// Trees on which other loops of this session failed.
     pub failed_elsewhere: Vec<TreeHash>,
-    /// What each check showed, in their order; none: not looked at yet.
+    /// The result of each check, in order; none before they ran.
     pub findings: Option<Vec<Finding>>,
     /// The gates were run a second time on a tree that had failed before.
     pub is_second_look: bool,
 }
 
 impl Facts {
-    /// What the gates showed, where they were run.
+    /// The result of the gates, if they ran.
     pub fn gates(&self) -> Option<&GatesSeen> {
         self.findings.iter().flatten().find_map(Finding::gates)
     }
 }
 
-/// What a session says and shows when it stops.
+/// Facts about a session at its stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionStop {
-    /// How its last message stands to the promise; none where no promise is asked for.
+    /// Whether its last message gave the promise; none if none is required.
     pub promise: Option<PromiseSeen>,
-    /// The task list; none where there is none.
+    /// The task list, if there is one.
     pub tasks: Option<TasksSeen>,
-    /// The last tool call before the stop, where it can be told.
+    /// The last tool call before the stop, if known.
     pub tool_call: Option<String>,
     /// Background work that the agent may be waiting for.
     pub background: Vec<BackgroundWork>,
-    /// After how many holds in a row the client ends the turn by itself; none: never.
+    /// After how many consecutive blocks the client overrides the hook; none means never.
     pub block_cap: Option<u32>,
-    /// The prompt of the person that it works on.
+    /// The user's prompt that it works on.
     pub prompt: Option<String>,
-    /// What is known to have failed on the tree that this prompt found.
+    /// Known failures on the tree at the time of this prompt.
     pub red_before: Vec<FailureMark>,
-    /// The tree is the one that this prompt found: whatever fails there failed before.
+    /// Whether the tree is unchanged since this prompt, so that every failure existed before.
     pub as_found: bool,
 }
 
-/// How the definition in the repo stands to the accepted one.
+/// The repo's definition compared with the accepted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum DefinitionStatus {
     Accepted,
-    /// The file says something else than what a person accepted; the difference for showing.
+    /// The file differs from what the user accepted; `difference` is for display.
     Changed {
         difference: String,
     },
-    /// The file is as it was accepted, but only since the loop or session began.
+    /// The file was accepted only after the loop or session began.
     AcceptedSince,
     /// Trust was revoked while the loop ran.
     Revoked,
 }
 
-/// What the state file in the repo looks like.
+/// The state file found in the repo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportSeen {
-    /// How often it was found deleted, this time included.
+    /// How often it was found deleted, including this time.
     pub deletions: u64,
     pub file: ExportFile,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ExportFile {
-    /// The layout has none, or it is not there.
+    /// The layout has none, or it is missing.
     #[default]
     Absent,
     AsWritten,
-    /// Ours, but somebody changed it.
+    /// Written by ralph, but edited.
     Edited {
         found: String,
     },
     /// Another tool's.
     Foreign(Exported),
-    /// Not ours and not readable; put aside under this name.
+    /// Unreadable; moved aside under this name.
     Unreadable {
         kept_as: String,
     },

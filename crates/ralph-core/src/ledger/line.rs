@@ -1,7 +1,7 @@
 //! One line of the ledger: a JSON object whose last field is the SHA-256 of everything before it, and which names the
 //! hash of the line before. An edited, dropped, added or reordered line is found at its number.
 //!
-//! The hash is over bytes, so checking needs no canonical form and old readers can check new lines.
+//! The hash is over bytes, so checking needs no canonical form and old versions can check new lines.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,34 +9,34 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::event::Event;
 use crate::model::id::Digest;
 
-/// The version of the line's form that this build writes.
+/// The format version that this build writes.
 pub const VERSION: u32 = 1;
 
 const HASH_FIELD: &str = ",\"hash\":\"";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct LedgerLine {
     pub seq: u64,
     pub at: Timestamp,
     pub event: Event,
     pub hash: Digest,
 }
 
-/// The end of a chain: what the next line must carry on from.
+/// The head of a chain, which the next line must continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct ChainHead {
     pub seq: u64,
     pub hash: Digest,
 }
 
-impl Head {
-    /// What the first line carries on from.
+impl ChainHead {
+    /// The head before the first line.
     pub fn origin() -> Self {
         Self { seq: 0, hash: Digest::of("") }
     }
 }
 
-impl Default for Head {
+impl Default for ChainHead {
     fn default() -> Self {
         Self::origin()
     }
@@ -46,20 +46,20 @@ impl Default for Head {
 pub enum LineError {
     #[error("not a ledger line: {0}")]
     NotALine(String),
-    #[error("written by a newer ralph (form {0}; this one knows {VERSION})")]
+    #[error("written by a newer ralph (format {0}; this one supports {VERSION})")]
     Newer(u32),
-    /// Its hash fits, so it was written whole: by somebody who knows more events than we do.
+    /// Its hash is valid, so a newer version wrote it with an unknown event.
     #[error("written by a newer ralph ({0})")]
     NewEvent(String),
-    #[error("its hash does not fit its content")]
+    #[error("its hash does not match its content")]
     Altered,
-    #[error("it does not carry on from the line before it")]
+    #[error("it does not continue the previous line")]
     Chain,
 }
 
 impl LineError {
-    /// Whether another ralph can read it: nothing is damaged then, and nothing may be changed.
-    pub fn is_of_a_newer_ralph(&self) -> bool {
+    /// Whether a newer version wrote it: the ledger is intact and must not be changed.
+    pub fn is_from_newer_version(&self) -> bool {
         matches!(self, Self::Newer(_) | Self::NewEvent(_))
     }
 }
@@ -93,7 +93,7 @@ struct HashOnly {
 }
 
 /// The text of the next line after `head`, with its line end, and the new head.
-pub fn write(head: &Head, at: Timestamp, event: &Event) -> (String, Head) {
+pub fn write(head: &ChainHead, at: Timestamp, event: &Event) -> (String, ChainHead) {
     let seq = head.seq + 1;
     let line = Written { v: VERSION, seq, at, prev: &head.hash, event };
     let mut text = serde_json::to_string(&line).expect("an event is always JSON");
@@ -102,18 +102,18 @@ pub fn write(head: &Head, at: Timestamp, event: &Event) -> (String, Head) {
     text.push_str(HASH_FIELD);
     text.push_str(hash.as_str());
     text.push_str("\"}\n");
-    (text, Head { seq, hash })
+    (text, ChainHead { seq, hash })
 }
 
-/// Reads the line that must carry on from `head`.
-pub fn read(head: &Head, text: &str) -> Result<Line, LineError> {
+/// Reads the line that must continue `head`.
+pub fn read(head: &ChainHead, text: &str) -> Result<LedgerLine, LineError> {
     let line = read_alone(text)?;
     let carries_on = line.1 == head.hash && line.0.seq == head.seq + 1;
     if carries_on { Ok(line.0) } else { Err(LineError::Chain) }
 }
 
-/// Reads a line by itself: its own hash is checked, its place in the chain is not. Gives the hash it carries on from.
-pub fn read_alone(text: &str) -> Result<(Line, Digest), LineError> {
+/// Reads a single line: checks its own hash but not its place in the chain. Returns the hash of the previous line.
+pub fn read_alone(text: &str) -> Result<(LedgerLine, Digest), LineError> {
     let text = text.trim_end_matches('\n');
     let not_a_line = |error: serde_json::Error| LineError::NotALine(error.to_string());
     let VersionOnly { v } = serde_json::from_str(text).map_err(not_a_line)?;
@@ -131,7 +131,7 @@ pub fn read_alone(text: &str) -> Result<(Line, Digest), LineError> {
     if !fits(&read.hash) {
         return Err(LineError::Altered);
     }
-    Ok((Line { seq: read.seq, at: read.at, event: read.event, hash: read.hash }, read.prev))
+    Ok((LedgerLine { seq: read.seq, at: read.at, event: read.event, hash: read.hash }, read.prev))
 }
 
 #[cfg(test)]
@@ -141,8 +141,8 @@ mod tests {
     use super::*;
     use crate::ledger::event::ResetCause;
 
-    fn chain(count: usize) -> (Vec<String>, Vec<Head>) {
-        let mut heads = vec![Head::origin()];
+    fn chain(count: usize) -> (Vec<String>, Vec<ChainHead>) {
+        let mut heads = vec![ChainHead::origin()];
         let mut lines = Vec::new();
         for number in 0..count {
             let event = Event::Waited {
@@ -161,21 +161,21 @@ mod tests {
     #[test]
     fn what_was_written_is_read() {
         let event = Event::Reset { why: ResetCause::Command };
-        let (text, head) = write(&Head::origin(), Timestamp::UNIX_EPOCH, &event);
-        let line = read(&Head::origin(), &text).expect("our own line");
+        let (text, head) = write(&ChainHead::origin(), Timestamp::UNIX_EPOCH, &event);
+        let line = read(&ChainHead::origin(), &text).expect("our own line");
         assert_eq!((line.event, line.hash, line.seq), (event, head.hash, head.seq));
     }
 
     #[test]
-    fn a_line_from_a_newer_ralph_is_told_apart_from_a_damaged_one() {
+    fn a_line_of_a_newer_version_is_not_reported_as_damaged() {
         assert_eq!(read_alone(r#"{"v":99,"something":"new"}"#).map(drop), Err(LineError::Newer(99)));
         assert!(matches!(read_alone("{\"v\":1"), Err(LineError::NotALine(_))));
     }
 
     #[test]
-    fn an_event_that_only_a_newer_ralph_knows_is_told_apart_from_a_damaged_one() {
+    fn an_event_of_a_newer_version_is_not_reported_as_damaged() {
         let event = Event::Reset { why: ResetCause::Command };
-        let (text, _) = write(&Head::origin(), Timestamp::UNIX_EPOCH, &event);
+        let (text, _) = write(&ChainHead::origin(), Timestamp::UNIX_EPOCH, &event);
         let unknown = text.replace("\"reset\"", "\"dreamt\"");
         assert!(
             matches!(read_alone(&unknown), Err(LineError::NotALine(_))),
@@ -183,9 +183,9 @@ mod tests {
         );
         let (content, _) = unknown.rsplit_once(HASH_FIELD).expect("a line of ours");
         let whole = format!("{content}{HASH_FIELD}{}\"}}\n", Digest::of(content));
-        let error = read_alone(&whole).expect_err("nobody knows it");
+        let error = read_alone(&whole).expect_err("an unknown event");
         assert!(matches!(&error, LineError::NewEvent(why) if why.contains("dreamt")), "{error:?}");
-        assert!(error.is_of_a_newer_ralph());
+        assert!(error.is_from_newer_version());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What happens in a driven loop, as it happens: for a log, a terminal, a script, another process. It is shown and decides
-//! nothing; what is remembered are the events of the ledger.
+//! Live events of a driven loop for logs, terminals, scripts and other processes. They are only displayed; the ledger
+//! has its own events.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::model::id::GateName;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum LoopEvent {
-    /// Before anything is run; `state` is where an earlier drive left it.
+    /// Before anything runs; `state` is the result of an earlier drive.
     Begins {
         plan: Box<DrivePlan>,
         state: Box<State>,
@@ -26,7 +26,7 @@ pub enum LoopEvent {
         of: Attempts,
         approach: Approach,
     },
-    /// What the agent does, as it does it.
+    /// Live activity of the agent.
     Agent(AgentEvent),
     AgentEnded {
         run: Box<AgentRun>,
@@ -35,7 +35,7 @@ pub enum LoopEvent {
     GateStarted {
         gate: GateName,
     },
-    /// What that means is known once the tree was read again.
+    /// Its effect is known once the tree has been read again.
     GateEnded {
         gate: GateName,
     },
@@ -46,22 +46,22 @@ pub enum LoopEvent {
     TreeChanged {
         files: Vec<String>,
     },
-    /// The tree of the iteration was judged: `state.last` is what came of it.
+    /// The iteration was judged; the result is in `state.last`.
     Judged {
         number: u32,
         state: Box<State>,
     },
     StrategyChanged,
-    /// For a usage limit, or for a check that says "not yet". It comes again whenever a wait is resumed.
+    /// For a usage limit or a pending check. Sent again whenever a wait is resumed.
     Waits {
         until: Timestamp,
         why: String,
     },
-    /// Something beside the loop went wrong; the loop continues.
-    Trouble {
+    /// An error outside the loop itself; the loop continues.
+    Warning {
         what: String,
     },
-    /// Nothing more happens in this drive; `state` says why. An interrupted loop is paused.
+    /// The drive ended; `state` has the reason. An interrupted loop is paused.
     Ends {
         plan: Box<DrivePlan>,
         state: Box<State>,

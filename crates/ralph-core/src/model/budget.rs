@@ -1,4 +1,4 @@
-//! Budgets: what a loop may use up, and what happens then.
+//! Budgets: the limits of a loop and what happens when one is reached.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::money::Micros;
 
-/// How many attempts: a number, or spelled out that there is none.
+/// The attempt limit: a number, or explicitly none.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,14 +29,14 @@ impl std::fmt::Display for Attempts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
-    /// It ends; the subject goes free, loudly unverified.
+    /// The loop ends; the stop is allowed, marked unverified.
     Release,
-    /// The subject goes free; the loop waits for a person.
+    /// The stop is allowed; the loop is paused until the user continues it.
     Pause,
     Fail,
 }
 
-/// What some source sets; the rest comes from the sources below it.
+/// The values one source sets; the others come from lower sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     pub attempts: Option<Attempts>,

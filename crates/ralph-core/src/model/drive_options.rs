@@ -4,32 +4,41 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How the person wants the loop driven; it holds for its whole life.
+/// The user's options for driving a loop, fixed for its whole life.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveOptions {
-    /// The name of its profile, or `command:` with what is run.
+    /// The profile's name, or `command:` and a command.
     pub agent: String,
-    pub memory: Memory,
+    pub memory: AgentContext,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub checkpoints: bool,
-    /// What one run of the agent may take.
+    /// The time limit of one agent run.
+    #[serde(with = "crate::model::duration::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub longest_run: Duration,
-    /// How long it may neither print a byte nor change a file.
+    /// How long the agent may produce no output and change no file.
+    #[serde(with = "crate::model::duration::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub longest_silence: Duration,
-    /// What a gate may take that has no time of its own, where it was said for this loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The timeout of gates without their own, if set for this loop.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::model::duration::optional_seconds"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub gate_timeout: Option<Duration>,
 }
 
-/// What the agent knows of the iterations before.
+/// What the agent remembers of earlier iterations.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Memory {
-    /// Nothing but what the prompt says: a context that does not fill up.
+pub enum AgentContext {
+    /// Only the prompt, so that the context does not fill up.
     Fresh,
-    /// The session of the last run is continued, where the client can.
+    /// Continues the session of the last run if the client supports it.
     Continue,
 }

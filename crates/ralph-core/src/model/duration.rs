@@ -1,13 +1,13 @@
-//! Lengths of time as people write and read them: `120s`, `5m`, `1h 30m`; a bare number is seconds.
+//! Durations in human-readable form: `120s`, `5m`, `1h 30m`; a bare number is seconds.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Longer than anybody waits. A clock cannot count much further.
+/// Ten years; the clock types overflow not much later.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Reads a length of time from a config value, a flag or a variable.
+/// Parses a duration from a config value, a flag or a variable.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let length = match text.split_once('d') {
@@ -17,11 +17,11 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     match length {
         Some(length) if length > LONGEST => Err(format!("`{text}` is longer than ten years")),
         Some(length) => Ok(length),
-        None => Err(format!("`{text}` is not a length of time; write for example `90s`, `5m` or `1h 30m`")),
+        None => Err(format!("`{text}` is not a duration; write for example `90s`, `5m` or `1h 30m`")),
     }
 }
 
-/// `1d`, `1d 12h`. To the library a day is no length of time: some have an hour less.
+/// `1d`, `1d 12h`. The library rejects days as a duration because their length varies.
 fn with_days(days: &str, rest: &str) -> Option<Duration> {
     let days = Duration::from_secs(24 * 3600).checked_mul(days.trim().parse().ok()?)?;
     let rest = if rest.trim().is_empty() { Duration::ZERO } else { within_a_day(rest.trim())? };
@@ -35,15 +35,17 @@ fn within_a_day(text: &str) -> Option<Duration> {
     }
 }
 
-/// The same where none at all would be a mistake.
+/// Like [`parse`], but rejects zero.
 pub fn parse_some(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err("no time at all is no limit; write for example `90s`, `5m` or `1h 30m`".into()),
+        Duration::ZERO => {
+            Err("the duration must not be zero; write for example `90s`, `5m` or `1h 30m`".into())
+        }
         length => Ok(length),
     }
 }
 
-/// Shows a length of time: `12ms`, `3.2s`, `2m 5s`, `1h 3m`.
+/// Formats a duration: `12ms`, `3.2s`, `2m 5s`, `1h 3m`.
 pub fn show(length: Duration) -> String {
     let seconds = length.as_secs();
     match seconds {
@@ -57,12 +59,51 @@ pub fn show(length: Duration) -> String {
     }
 }
 
+/// A length of time in JSON: seconds, with a fraction where there is one.
+pub mod seconds {
+    use std::time::Duration;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        match length.subsec_nanos() {
+            0 => serializer.serialize_u64(length.as_secs()),
+            _ => serializer.serialize_f64(length.as_secs_f64()),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// The same where there may be none, which is null.
+pub mod optional_seconds {
+    use std::time::Duration;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(length: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        match length {
+            Some(length) => super::seconds::serialize(length, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let seconds = Option::<f64>::deserialize(deserializer)?;
+        seconds.map(Duration::try_from_secs_f64).transpose().map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn people_write_lengths_of_time_in_many_ways() {
+    fn durations_are_parsed_in_all_common_forms() {
         for (text, seconds) in [
             ("120", 120.0),
             ("120s", 120.0),
@@ -82,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn no_length_is_longer_than_a_clock_can_count() {
+    fn durations_beyond_the_maximum_are_refused() {
         for text in ["1e18", "9223372036854775807", "100000h", "31y"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn lengths_of_time_are_shown_as_people_say_them() {
+    fn durations_are_shown_in_human_readable_form() {
         let table = [
             (12, "12ms"),
             (999, "999ms"),

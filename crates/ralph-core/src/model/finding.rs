@@ -1,15 +1,15 @@
-//! What one check showed. A stop is judged by a list of these, folded in the preset's order: the first that does not pass
+//! The result of one check. A stop is judged by a list of these in the preset's order: the first that does not pass
 //! decides.
 
 use jiff::Timestamp;
 
 use crate::model::gate::receipt::Receipt;
-use crate::model::gate::{Answer, Gate, GateReport};
-use crate::model::hygiene::Flaw;
+use crate::model::gate::{CheckResult, Gate, GateReport};
+use crate::model::hygiene::HygieneProblem;
 use crate::model::id::{Digest, TreeHash};
 use crate::model::preset::Check;
 use crate::model::promise_seen::PromiseSeen;
-use crate::model::verdict::Trouble;
+use crate::model::verdict::EvaluationError;
 
 #[derive(Clone, Debug)]
 pub enum Finding {
@@ -19,33 +19,33 @@ pub enum Finding {
     Markers {
         missing: Vec<String>,
     },
-    /// What was left behind in what was added.
+    /// Problems in added lines.
     Hygiene {
-        flaws: Vec<Flaw>,
+        flaws: Vec<HygieneProblem>,
     },
-    /// Something outside must happen first; nobody is at fault. It is looked at again then, or after a while.
+    /// An external condition is pending; it is checked again later.
     NotYet {
         check: Check,
         what: String,
         until: Option<Timestamp>,
     },
-    CannotTell {
+    NotEvaluated {
         check: Check,
-        trouble: Trouble,
+        trouble: EvaluationError,
     },
 }
 
 impl Finding {
-    pub fn answer(&self) -> Answer {
-        let passes = |does: bool| if does { Answer::Pass } else { Answer::Fail };
+    pub fn answer(&self) -> CheckResult {
+        let passes = |does: bool| if does { CheckResult::Pass } else { CheckResult::Fail };
         match self {
             Self::Gates(seen) => seen.answer(),
             Self::TaskList(TasksSeen::List { done, total, .. }) => passes(done >= total),
             Self::Promise(promise) => passes(*promise == PromiseSeen::Given),
             Self::Markers { missing } => passes(missing.is_empty()),
             Self::Hygiene { flaws } => passes(flaws.is_empty()),
-            Self::NotYet { .. } => Answer::NotYet,
-            Self::TaskList(TasksSeen::Trouble(_)) | Self::CannotTell { .. } => Answer::CannotTell,
+            Self::NotYet { .. } => CheckResult::NotYet,
+            Self::TaskList(TasksSeen::Trouble(_)) | Self::NotEvaluated { .. } => CheckResult::CannotTell,
         }
     }
 
@@ -60,40 +60,56 @@ impl Finding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TasksSeen {
     List { done: usize, total: usize, next: Option<String> },
-    Trouble(Trouble),
+    Trouble(EvaluationError),
 }
 
-/// What the gate runner brought back.
+/// The result of the gate runner.
 #[derive(Clone, Debug)]
 pub struct GatesSeen {
     pub reports: Vec<GateReport>,
     pub receipts: Vec<Receipt>,
-    /// Each required gate with the fingerprint, after the last run, of what it depends on.
+    /// Each required gate with the fingerprint of its inputs after the last run.
     pub required: Vec<(Gate, TreeHash)>,
-    /// None where the gates were run by an earlier process, whose receipts count for nothing.
+    /// None if an earlier process ran the gates; its receipts do not count.
     pub environment: Option<Digest>,
     pub tree: TreeHash,
     /// Files that still differed after the last allowed run; empty when the tree settled.
     pub unsettled: Vec<String>,
-    /// Files that were touched while the gates ran, in two runs in a row, and have the same content as before.
+    /// Files that were touched during two consecutive runs of the gates but have the same content as before.
     pub moved: Vec<String>,
 }
 
+#[cfg(test)]
 impl GatesSeen {
-    /// A failure is an answer even where another gate could not be evaluated.
-    pub fn answer(&self) -> Answer {
-        let mut answer = Answer::Pass;
+    /// These reports of one tree, without receipts.
+    pub(crate) fn sample(reports: Vec<GateReport>) -> Self {
+        Self {
+            reports,
+            receipts: Vec::new(),
+            required: Vec::new(),
+            environment: None,
+            tree: TreeHash::new("t"),
+            unsettled: Vec::new(),
+            moved: Vec::new(),
+        }
+    }
+}
+
+impl GatesSeen {
+    /// A failing gate decides even if another one could not be evaluated.
+    pub fn answer(&self) -> CheckResult {
+        let mut answer = CheckResult::Pass;
         for report in &self.reports {
             match report.answer() {
-                Answer::Fail => return Answer::Fail,
-                Answer::Pass => {}
+                CheckResult::Fail => return CheckResult::Fail,
+                CheckResult::Pass => {}
                 other => answer = other,
             }
         }
-        if answer == Answer::Pass && !self.unsettled.is_empty() { Answer::Fail } else { answer }
+        if answer == CheckResult::Pass && !self.unsettled.is_empty() { CheckResult::Fail } else { answer }
     }
 
-    /// A required gate for which there is no receipt on this very tree, in this environment.
+    /// A required gate without a receipt for this tree and environment.
     pub fn without_receipt(&self) -> Option<&Gate> {
         let has_receipt = |gate: &Gate, tree: &TreeHash| {
             self.environment.as_ref().is_some_and(|environment| {

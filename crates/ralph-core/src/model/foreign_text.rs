@@ -1,26 +1,26 @@
-//! Text that somebody else wrote (a gate's output, an agent's name) on its way to a terminal or a model: escapes and
-//! control tokens are taken out, secrets blotted out. Nothing is ever read back from it.
+//! Cleans untrusted text (a gate's output, an agent's name) for a terminal or a model: escapes and control tokens are
+//! removed, secrets redacted.
 
-use crate::model::secrets::{Secrets, blot_out_known_keys};
+use crate::model::secrets::{Secrets, redact_known_keys};
 
-/// Bytes of any kind to text that is safe to show: valid, without escapes, without secrets.
+/// Turns any bytes into text that is safe to show: valid UTF-8, no escapes, no secrets.
 pub fn clean(bytes: &[u8], secrets: &Secrets) -> String {
     let plain = without_escapes(&String::from_utf8_lossy(bytes));
-    blot_out_known_keys(&secrets.blot_out(&plain))
+    redact_known_keys(&secrets.redact(&plain))
 }
 
-/// The same for text that goes to a model: what could be taken for our own words or the client's is defused.
+/// Like [`clean`] for text that goes to a model: tags that imitate ralph or the client are neutralised.
 pub fn clean_for_agent(bytes: &[u8], secrets: &Secrets) -> String {
     defuse(&clean(bytes, secrets))
 }
 
-/// What [`clean`] returned, or a part of it, for a model.
+/// Neutralises control tags in text that is already [`clean`].
 pub fn defused(clean: &str) -> String {
     defuse(clean)
 }
 
-/// Takes out terminal escapes, control characters, and characters that hide or reorder text. Of a line that was
-/// overwritten with carriage returns the last state stays, as on the terminal.
+/// Removes terminal escapes, control characters, and characters that hide or reorder text. A line overwritten by
+/// carriage returns keeps its last state, as on a terminal.
 pub(crate) fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut line_start = 0;
@@ -34,7 +34,7 @@ pub(crate) fn without_escapes(text: &str) -> String {
                 plain.push('\n');
                 line_start = plain.len();
             }
-            // A terminal in between turns `\r\n` into `\r\r\n`, which must not wipe the line.
+            // A pseudo-terminal turns `\r\n` into `\r\r\n`, which must not erase the line.
             '\r' if matches!(chars.peek(), Some('\n' | '\r')) => {}
             '\r' => plain.truncate(line_start),
             '\t' => plain.push('\t'),
@@ -45,8 +45,8 @@ pub(crate) fn without_escapes(text: &str) -> String {
     plain
 }
 
-/// A line of ours on its way to a terminal: what a name or a path in it could steer the terminal with is taken out, one
-/// character at a time, so that an unfinished escape cannot take words of ours with it. The sequences in `ours` stay.
+/// Cleans one of our own lines, whose names and paths may contain escapes. Characters are removed one at a time, so
+/// that an unfinished escape does not swallow our text. The sequences in `ours` are kept.
 pub fn for_terminal(text: &str, ours: &[&str]) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -64,7 +64,7 @@ pub fn for_terminal(text: &str, ours: &[&str]) -> String {
     plain
 }
 
-/// JSON on its way to a terminal or a script: the data stays as it is, with every such character as `\uXXXX`.
+/// Escapes those characters in JSON as `\uXXXX`, which preserves the data.
 pub fn json_for_terminal(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {
@@ -108,8 +108,8 @@ fn skip_until_final(chars: &mut Chars<'_>) {
     }
 }
 
-/// An operating-system command and its like end with BEL or ST. An unfinished one ends with its line: it must not eat
-/// the rest of the output.
+/// Operating-system commands end with BEL or ST. An unfinished one ends with its line, so that the rest of the output
+/// is kept.
 fn skip_string(chars: &mut Chars<'_>) {
     while let Some(&c) = chars.peek() {
         if c == '\n' {
@@ -133,12 +133,12 @@ fn hides_or_reorders(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Whether a text shows as something else than it is: it has escapes, control characters or text that changes direction.
+/// Whether a text is displayed differently from its content: escapes, control characters, or bidirectional overrides.
 pub fn deceives(text: &str) -> bool {
     text.chars().any(|c| c != '\n' && c != '\t' && (c.is_control() || hides_or_reorders(c)))
 }
 
-/// Tags by which a client or we ourselves speak to the model: inside somebody else's text they lose their brackets.
+/// Strips the brackets of tags that clients or ralph use to address the model.
 fn defuse(text: &str) -> String {
     const TAGS: [&str; 8] = [
         "promise",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_escapes_are_taken_out() {
+    fn terminal_escapes_are_removed() {
         let table: [(&[u8], &str); 11] = [
             (b"\x1b[31mred\x1b[0m", "red"),
             (b"\x1b]0;title\x07text", "text"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_steer_a_model_lose_their_brackets() {
+    fn control_tags_lose_their_brackets() {
         let text = b"<promise>DONE</promise> < /system-reminder> <SYSTEM> a < b <promised> Vec<String>";
         assert_eq!(
             cleaned(text),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_blotted_out_in_every_encoding() {
+    fn secrets_are_redacted_in_every_encoding() {
         let secrets = Secrets::from_variables([
             ("MY_API_KEY", "p@ss/word-12345"),
             ("SHORT_KEY", "abc"),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_an_address_is_blotted_out() {
+    fn a_password_in_a_url_is_redacted() {
         let text =
             "postgres://me:hunter2@db:5432/x and http://host:80/a@b and ftp://me@host, https://a:b:c@d";
         let shown = "postgres://me:[redacted]@db:5432/x and http://host:80/a@b and ftp://me@host, https://a:[redacted]@d";
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_told_by_their_look() {
+    fn known_key_formats_are_redacted() {
         let text = "token=ghp_0123456789abcdefghij, AKIA0123456789ABCDEF and skip sk-short ok";
         assert_eq!(
             clean(text.as_bytes(), &Secrets::default()),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_ours_loses_what_steers_and_nothing_else() {
+    fn own_lines_lose_only_control_characters() {
         let ours = ["\u{1b}[32m", "\u{1b}[0m"];
         let table = [
             ("\u{1b}[32mgood\u{1b}[0m", "\u{1b}[32mgood\u{1b}[0m"),
@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_become_text_that_no_terminal_obeys(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_become_text_without_control_characters(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let text = cleaned(&bytes);
             let harmless = |c: char| c == '\n' || c == '\t' || !(c.is_control() || hides_or_reorders(c));
             prop_assert!(text.chars().all(harmless));

@@ -1,10 +1,10 @@
-//! What a session loop is for: the task in the person's words, and what the agent has to claim before it counts as done.
+//! The goal of a session loop: the task in the user's words and the claims required for completion.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::language::Lang;
 
-/// Stored when the loop starts, and never changed after that.
+/// Stored when the loop starts; never changed.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goal {
@@ -13,10 +13,10 @@ pub struct Goal {
     pub promise: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListSource>,
-    /// Whether the change moves to the archive when all of it is done.
+    /// Whether the change is archived when all its tasks are done.
     #[serde(default)]
     pub archive: bool,
-    /// The language that was asked for; none: that of whoever reads.
+    /// The requested language; none means the reader's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lang: Option<Lang>,
 }
@@ -25,24 +25,35 @@ pub struct Goal {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListSource {
-    /// From the repo root.
+    /// Relative to the repo root.
     pub file: String,
     /// The OpenSpec change it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
 }
 
-/// The promise of a loop over an OpenSpec change where none is given.
+/// The default promise of a loop over an OpenSpec change.
 pub const ALL_TASKS_DONE: &str = "所有任務完成";
 
+/// What the leader of a task in rounds says at its end.
+pub const VERIFIED_DONE: &str = "VERIFIED_DONE";
+
+/// Promises about a pull request and its CI, which no check looks at yet: no loop ends verified by one of them.
+const UNCHECKED_PROMISES: [&str; 2] = ["QUALITY_GATE_PASSED", "CI_PASSED"];
+
 impl Goal {
-    /// Whether two goals are the same piece of work: the same change or list, else the same words.
+    /// Whether two goals are the same work: the same change or list, otherwise the same task text.
     pub fn is_same_work(&self, other: &Self) -> bool {
         match (&self.list, &other.list) {
             (Some(list), Some(other)) => list.file == other.file,
             (None, None) => self.task == other.task,
             _ => false,
         }
+    }
+
+    /// Whether the promise is about a pull request and its CI, which are not looked at.
+    pub fn promises_what_is_unchecked(&self) -> bool {
+        self.promise.as_deref().is_some_and(|promise| UNCHECKED_PROMISES.contains(&promise))
     }
 
     /// The task in one line, for lists and titles.

@@ -1,8 +1,7 @@
-//! A quick look at what was added, before any gate is run: things that nobody means to leave behind. It is no gate and
-//! makes no receipt; it holds a teammate for a moment, with the file and the line.
+//! A quick check of added lines for leftovers, before any gate runs. It is not a gate and makes no receipt; it blocks a
+//! teammate with the file and the line.
 //!
-//! Only lines that were added count: what was there before is nobody's fault today. A line is looked at by itself, so this
-//! finds what is plain and lets pass what would take a parser to see.
+//! Only added lines count. Each line is checked on its own, so leftovers that need a parser are not found.
 
 use std::fmt;
 
@@ -10,78 +9,78 @@ use serde::{Deserialize, Serialize};
 
 pub mod added;
 
-/// Something that was left behind.
+/// A leftover in an added line.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flaw {
+pub struct HygieneProblem {
     pub file: String,
-    /// From 1; none where it is about the whole file.
+    /// From 1; none if it concerns the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    pub what: FlawKind,
+    pub what: HygieneProblemKind,
 }
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum FlawKind {
-    /// It stops a program, or prints what only its writer wants to see.
+pub enum HygieneProblemKind {
+    /// Stops the program or prints debug output.
     DebuggerStatement {
         text: String,
     },
-    /// Something that says itself that it is not there yet.
+    /// Code or a comment that marks something as unfinished.
     Placeholder {
         text: String,
     },
     PrivateKey,
-    /// What a merge leaves where two changes meet.
+    /// A merge conflict marker.
     ConflictMarker,
-    /// The file's own language cannot read it.
+    /// The file does not parse.
     Unparsable {
         why: String,
     },
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for HygieneProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
         match &self.what {
-            FlawKind::DebuggerStatement { text } => write!(f, ": a debugger statement (`{text}`)"),
-            FlawKind::Placeholder { text } => write!(f, ": a placeholder (`{text}`)"),
-            FlawKind::PrivateKey => f.write_str(": a private key"),
-            FlawKind::ConflictMarker => f.write_str(": a conflict marker of a merge"),
-            FlawKind::Unparsable { why } => write!(f, ": it cannot be parsed ({why})"),
+            HygieneProblemKind::DebuggerStatement { text } => write!(f, ": a debugger statement (`{text}`)"),
+            HygieneProblemKind::Placeholder { text } => write!(f, ": a placeholder (`{text}`)"),
+            HygieneProblemKind::PrivateKey => f.write_str(": a private key"),
+            HygieneProblemKind::ConflictMarker => f.write_str(": a merge conflict marker"),
+            HygieneProblemKind::Unparsable { why } => write!(f, ": does not parse ({why})"),
         }
     }
 }
 
-/// How many are told; nobody mends more at once.
+/// The most problems reported at once.
 pub const MOST_FLAWS: usize = 20;
 
-/// What stands in one added line, if it is something to be told.
-pub fn look(file: &str, number: u32, line: &str) -> Option<Flaw> {
-    // A line that is longer than a screen was not written by hand.
+/// The problem in one added line, if any.
+pub fn look(file: &str, number: u32, line: &str) -> Option<HygieneProblem> {
+    // Very long lines are generated.
     const LONGEST_LINE: usize = 2_000;
     if line.len() > LONGEST_LINE {
         return None;
     }
     let code = Language::of(file);
-    let found = |what| Some(Flaw { file: file.to_owned(), line: Some(number), what });
+    let found = |what| Some(HygieneProblem { file: file.to_owned(), line: Some(number), what });
     if is_private_key(line) {
-        return found(FlawKind::PrivateKey);
+        return found(HygieneProblemKind::PrivateKey);
     }
     if is_conflict_marker(line) {
-        return found(FlawKind::ConflictMarker);
+        return found(HygieneProblemKind::ConflictMarker);
     }
     let statement = line.trim();
     if code.is_debugger(statement) {
-        return found(FlawKind::DebuggerStatement { text: shown(statement) });
+        return found(HygieneProblemKind::DebuggerStatement { text: shown(statement) });
     }
     if code.is_placeholder(statement) {
-        return found(FlawKind::Placeholder { text: shown(statement) });
+        return found(HygieneProblemKind::Placeholder { text: shown(statement) });
     }
     None
 }
@@ -93,7 +92,7 @@ fn shown(statement: &str) -> String {
 }
 
 fn is_private_key(line: &str) -> bool {
-    // Apart, so that this very file holds none.
+    // Split, so that this file does not match itself.
     line.find("-----BEGIN ").is_some_and(|at| {
         let label = &line[at + "-----BEGIN ".len()..];
         let end = label.find("-----").unwrap_or(0);
@@ -101,14 +100,14 @@ fn is_private_key(line: &str) -> bool {
     })
 }
 
-/// Seven of a kind at the beginning of a line, and a word or nothing after them. Seven `=` alone underline a heading.
+/// Seven equal characters at the start of a line, followed by a word or nothing. Seven `=` alone underline a heading.
 fn is_conflict_marker(line: &str) -> bool {
     ["<<<<<<<", ">>>>>>>"]
         .iter()
         .any(|marker| line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
 }
 
-/// As far as it matters here.
+/// Languages with known leftovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
     JavaScript,
@@ -122,7 +121,7 @@ enum Language {
     Go,
     C,
     Shell,
-    /// Prose, data, or something unknown: nothing in it is a statement.
+    /// Prose, data, or unknown: contains no statements.
     Other,
 }
 
@@ -182,7 +181,7 @@ impl Language {
         says_so || self.comment(statement).is_some_and(is_promise_of_more)
     }
 
-    /// What a line says that is a comment and nothing else.
+    /// The text of a line that is only a comment.
     fn comment(self, statement: &str) -> Option<&str> {
         let marks: &[&str] = match self {
             Self::Python | Self::Ruby | Self::Elixir | Self::Shell => &["#"],
@@ -193,7 +192,7 @@ impl Language {
     }
 }
 
-/// A call by a name that is not the end of a longer one.
+/// A call of exactly this name, not of a longer one ending in it.
 fn has_call(statement: &str, name: &str) -> bool {
     statement.match_indices(name).any(|(at, _)| {
         let before = statement[..at].chars().next_back();
@@ -207,7 +206,7 @@ fn has_words(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| text.contains(word))
 }
 
-/// A comment that stands where code should.
+/// A comment in place of code.
 fn is_promise_of_more(comment: &str) -> bool {
     const PHRASES: [&str; 12] = [
         "todo: implement",
@@ -226,7 +225,7 @@ fn is_promise_of_more(comment: &str) -> bool {
     let text = comment.to_ascii_lowercase();
     let stands_for_code = ["existing code", "rest of"];
     PHRASES.iter().any(|phrase| {
-        // "… existing code …" between dots stands for code; in a sentence it is only spoken of.
+        // "… existing code …" between dots replaces code; in a sentence it does not.
         let needs_dots = stands_for_code.iter().any(|words| phrase.starts_with(words));
         text.contains(phrase) && (!needs_dots || text.starts_with("...") || text.starts_with('…'))
     })

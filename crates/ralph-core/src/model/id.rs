@@ -1,4 +1,4 @@
-//! Names that must not be mixed up get types of their own.
+//! Newtypes for ids that must not be mixed up.
 
 use std::fmt;
 
@@ -32,15 +32,15 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A gate's name in the config; the command itself where none was given.
+    /// A gate's name in the config; by default the command itself.
     GateName,
-    /// One loop: one durable attempt at one task by one subject.
+    /// One loop: one durable attempt of one subject at one task.
     LoopId,
-    /// The client's session, as its hook input names it.
+    /// The client's session id from its hook input.
     SessionId,
-    /// One running sub-agent, as the client names it.
+    /// The client's id of a running sub-agent.
     AgentId,
-    /// Fingerprint of a work tree, or of the part of it that a gate depends on.
+    /// The fingerprint of a work tree, or of the part a gate depends on.
     TreeHash,
 }
 
@@ -55,7 +55,7 @@ impl Digest {
         Self::from_raw(&Sha256::digest(bytes.as_ref()))
     }
 
-    /// A digest over several parts that cannot run into each other: each part is preceded by its length.
+    /// A digest over several parts, each preceded by its length to keep them apart.
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -71,7 +71,7 @@ impl Digest {
         Self(digits.map(char::from).collect())
     }
 
-    /// The 32 bytes themselves; none where a stored text was no digest.
+    /// The 32 bytes; none if a stored text is not a digest.
     pub fn to_raw(&self) -> Option<[u8; 32]> {
         let mut raw = [0; 32];
         for (place, byte) in raw.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ impl Digest {
         Some(raw)
     }
 
-    /// Reads what a person typed: 64 hexadecimal digits, any case.
+    /// Parses user input: 64 hexadecimal digits in any case.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         let valid = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -91,7 +91,7 @@ impl Digest {
         &self.0
     }
 
-    /// Enough of it to tell two apart on a screen.
+    /// A short prefix for display.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_into_each_other() {
+    fn parts_are_kept_apart_in_a_digest() {
         let one: [&[u8]; 2] = [b"ab", b"c"];
         let other: [&[u8]; 2] = [b"a", b"bc"];
         assert_ne!(Digest::of_parts(one), Digest::of_parts(other));

@@ -1,4 +1,4 @@
-//! The languages in which people read about loops.
+//! The languages of messages about loops.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Lang {
 impl Lang {
     pub const ALL: [Self; 4] = [Self::En, Self::ZhTw, Self::ZhCn, Self::Es];
 
-    /// Reads a language tag (`zh-Hant`) or the name of a locale (`zh_TW.UTF-8`). None where we have no such language.
+    /// Reads a language tag (`zh-Hant`) or the name of a locale (`zh_TW.UTF-8`). None for unsupported languages.
     pub fn from_tag(tag: &str) -> Option<Self> {
         let name = tag.trim().split(['.', '@']).next().unwrap_or_default().to_ascii_lowercase();
         let mut subtags = name.split(['-', '_']);
@@ -31,14 +31,14 @@ impl Lang {
         }
     }
 
-    /// The script decides, then the region; without either it is the script that most readers have.
+    /// The script decides, then the region; simplified is the default.
     fn chinese(subtags: &[&str]) -> Self {
         let has = |subtag: &str| subtags.contains(&subtag);
         let traditional = has("hant") || !has("hans") && ["tw", "hk", "mo"].into_iter().any(has);
         if traditional { Self::ZhTw } else { Self::ZhCn }
     }
 
-    /// The first that names a language of ours: the flag, `RALPH_LANG`, `LANG`; else English.
+    /// The first supported language of the flag, `RALPH_LANG` and `LANG`; otherwise English.
     pub fn pick(flag: Option<Self>, ralph_lang: Option<&str>, lang: Option<&str>) -> Self {
         flag.or_else(|| ralph_lang.and_then(Self::from_tag))
             .or_else(|| lang.and_then(Self::from_tag))

@@ -1,5 +1,5 @@
-//! The layouts of a repo that ralph understands, as data: where the config and the task are, what the exported state is
-//! called, which words the agent is told, which clock runs. A rule never asks for a layout by name.
+//! The supported repo layouts as data: config path, task pointer, exported state, phrases and clocks. No rule checks
+//! for a layout by name.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ pub enum Layout {
 #[derive(Debug)]
 pub struct LayoutData {
     pub name: &'static str,
-    /// The config file, from the repo root.
+    /// The config file, relative to the repo root.
     pub config: &'static str,
-    /// The folder that marks a repo of this layout even where the config file is missing.
+    /// The folder that marks this layout even without a config file.
     pub folder: Option<&'static str>,
     pub current_task: Option<&'static str>,
     pub no_task: NoTask,
-    /// The state shown in the repo.
+    /// The state file exported to the repo.
     pub export: Option<&'static str>,
-    /// How much of a gate's output the agent is shown, in characters.
+    /// The most characters of a gate's output shown to the agent.
     pub excerpt: usize,
-    /// How much the agent is told about one gate's failing tests and problems, in characters.
+    /// The most characters about one gate's failing tests and problems shown to the agent.
     pub failures: usize,
     pub clocks: Clocks,
     pub phrases: Phrases,
@@ -50,13 +50,13 @@ pub enum NoTask {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// A state whose last activity is older than this is a fresh start.
+    /// A state without activity for this long is discarded.
     pub stale_after: Option<Duration>,
-    /// A failing loop older than this is let go.
+    /// A failing loop older than this is released unverified.
     pub clock: Option<Duration>,
 }
 
-/// Sentences that users of a layout look for; `{n}`, `{max}` and `{minutes}` are filled in.
+/// Sentences that tools of a layout search for; `{n}`, `{max}` and `{minutes}` are filled in.
 #[derive(Debug)]
 pub struct Phrases {
     pub failed: &'static str,
@@ -66,7 +66,7 @@ pub struct Phrases {
 }
 
 impl Layout {
-    /// In the order in which they win where a repo has several.
+    /// In order of precedence for repos with several layouts.
     pub const ALL: [Self; 3] = [Self::Native, Self::Trellis, Self::Ideal];
 
     pub fn data(self) -> &'static LayoutData {
@@ -78,11 +78,11 @@ impl Layout {
     }
 }
 
-/// The current task as the layout's pointer file names it: one line, slashes, no leading `./`, `tasks/…` below
-/// `.trellis`. An empty file is no task.
+/// The current task from the layout's pointer file: one line, slashes, no leading `./`, `tasks/…` below `.trellis`.
+/// None for an empty file.
 pub fn normalise_task(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?.replace('\\', "/");
-    // It is shown to people: what would hide or steer on a terminal is no part of a path.
+    // It is shown to users, so hidden and control characters are rejected.
     let line: String =
         line.chars().filter(|c| !crate::model::foreign_text::deceives(c.encode_utf8(&mut [0; 4]))).collect();
     let mut task = line.as_str();
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_pointer_is_one_path_however_it_was_written() {
+    fn a_task_pointer_is_normalised_to_one_path() {
         let table = [
             (".trellis/tasks/01-31-add-login\n", Some(".trellis/tasks/01-31-add-login")),
             ("tasks/01-31-add-login", Some(".trellis/tasks/01-31-add-login")),

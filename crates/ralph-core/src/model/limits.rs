@@ -1,4 +1,4 @@
-//! The limits of a loop: every number there, and where each came from.
+//! The limits of a loop, each with its origin.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::model::layout::Clocks;
 use crate::model::money::Micros;
 use crate::model::preset::Preset;
 
-/// Where a number came from; later ones win.
+/// Where a value came from; later variants win.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,15 +33,46 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A value that knows where it came from.
+/// A value with its origin.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sourced<T> {
+pub struct WithOrigin<T> {
     pub value: T,
     pub origin: Origin,
 }
 
-impl<T> Sourced<T> {
+/// A limit in time: its value in seconds.
+mod seconds_with_origin {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Origin, WithOrigin};
+    use crate::model::duration::optional_seconds;
+
+    #[derive(Serialize, Deserialize)]
+    struct InSeconds {
+        #[serde(with = "optional_seconds")]
+        value: Option<Duration>,
+        origin: Origin,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        limit: &WithOrigin<Option<Duration>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        InSeconds { value: limit.value, origin: limit.origin }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<WithOrigin<Option<Duration>>, D::Error> {
+        let InSeconds { value, origin } = InSeconds::deserialize(deserializer)?;
+        Ok(WithOrigin { value, origin })
+    }
+}
+
+impl<T> WithOrigin<T> {
     pub fn default(value: T) -> Self {
         Self { value, origin: Origin::Default }
     }
@@ -54,46 +85,50 @@ impl<T> Sourced<T> {
     }
 }
 
-/// The limits of a loop: every number there, each with its origin.
+/// The limits of a loop, each with its origin.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    pub attempts: Sourced<Attempts>,
-    /// Consecutive stops at which nothing could be told.
-    pub errors: Sourced<u32>,
-    pub on_exhausted: Sourced<OnExhausted>,
-    /// Since the loop began; looked at only after a failure.
-    pub clock: Sourced<Option<Duration>>,
-    /// Since the last activity; an older state is a fresh start.
-    pub stale_after: Sourced<Option<Duration>>,
-    /// Equal stops in a row: what bounds a loop without a number of attempts.
-    pub no_progress: Sourced<Option<u32>>,
-    /// Calls of other agents, whatever their role.
-    pub agent_calls: Sourced<Option<u32>>,
-    pub cost: Sourced<Option<Micros>>,
+    pub attempts: WithOrigin<Attempts>,
+    /// Consecutive stops at which the gates could not be evaluated.
+    pub errors: WithOrigin<u32>,
+    pub on_exhausted: WithOrigin<OnExhausted>,
+    /// Since the loop began; checked only after a failure.
+    #[serde(with = "seconds_with_origin")]
+    #[cfg_attr(feature = "schema", schemars(with = "WithOrigin<Option<f64>>"))]
+    pub clock: WithOrigin<Option<Duration>>,
+    /// Since the last activity; an older state is discarded.
+    #[serde(with = "seconds_with_origin")]
+    #[cfg_attr(feature = "schema", schemars(with = "WithOrigin<Option<f64>>"))]
+    pub stale_after: WithOrigin<Option<Duration>>,
+    /// Identical stops in a row; bounds a loop with unlimited attempts.
+    pub no_progress: WithOrigin<Option<u32>>,
+    /// Calls of other agents in any role.
+    pub agent_calls: WithOrigin<Option<u32>>,
+    pub cost: WithOrigin<Option<Micros>>,
 }
 
-/// What bounds a loop whose attempts are unlimited.
+/// Bounds a loop with unlimited attempts.
 const MOST_EQUAL_STOPS: u32 = 3;
 
 impl Limits {
     pub fn new(preset: &Preset, clocks: Clocks) -> Self {
         Self {
-            attempts: Sourced::default(preset.attempts),
-            errors: Sourced::default(preset.errors),
-            on_exhausted: Sourced::default(preset.on_exhausted),
-            clock: Sourced::default(clocks.clock),
-            stale_after: Sourced::default(clocks.stale_after),
-            no_progress: Sourced::default(preset.no_progress),
-            agent_calls: Sourced::default(preset.agent_calls),
-            cost: Sourced::default(None),
+            attempts: WithOrigin::default(preset.attempts),
+            errors: WithOrigin::default(preset.errors),
+            on_exhausted: WithOrigin::default(preset.on_exhausted),
+            clock: WithOrigin::default(clocks.clock),
+            stale_after: WithOrigin::default(clocks.stale_after),
+            no_progress: WithOrigin::default(preset.no_progress),
+            agent_calls: WithOrigin::default(preset.agent_calls),
+            cost: WithOrigin::default(None),
         }
     }
 
-    /// These limits with what a newer source sets on top.
+    /// These limits with the values of a later source applied.
     #[must_use]
     pub fn with(self, budget: &Budget, origin: Origin) -> Self {
-        // Whoever takes one limit away keeps another, where there was none.
+        // Unlimited attempts get the no-progress limit unless one is set.
         let unlimited = budget.attempts == Some(Attempts::Unlimited) && self.no_progress.value.is_none();
         Self {
             no_progress: self.no_progress.over(unlimited.then_some(Some(MOST_EQUAL_STOPS)), origin),
@@ -115,14 +150,14 @@ mod tests {
     use crate::model::preset;
 
     #[test]
-    fn a_later_source_wins_and_every_number_knows_where_it_came_from() {
+    fn a_later_source_wins_and_origins_are_recorded() {
         let user = Budget { attempts: Some(Attempts::AtMost(9)), errors: Some(4), ..Budget::default() };
         let repo = Budget { attempts: Some(Attempts::AtMost(7)), ..Budget::default() };
         let limits = Limits::new(&preset::CHECK, Layout::Native.data().clocks)
             .with(&user, Origin::UserFile)
             .with(&repo, Origin::RepoFile);
-        assert_eq!(limits.attempts, Sourced { value: Attempts::AtMost(7), origin: Origin::RepoFile });
-        assert_eq!(limits.errors, Sourced { value: 4, origin: Origin::UserFile });
+        assert_eq!(limits.attempts, WithOrigin { value: Attempts::AtMost(7), origin: Origin::RepoFile });
+        assert_eq!(limits.errors, WithOrigin { value: 4, origin: Origin::UserFile });
         assert_eq!(limits.on_exhausted.origin, Origin::Default);
     }
 }

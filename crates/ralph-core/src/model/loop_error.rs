@@ -1,5 +1,4 @@
-//! What counts as an error of a loop, as opposed to work that is not good enough yet: a reviewer's reject and a tester's
-//! failing result are the loop at work and are no errors.
+//! The errors of a loop. Unfinished work, such as a reviewer's reject or failing tests, is not an error.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// An agent died, or the client could not run it.
+    /// An agent crashed, or the client could not run it.
     AgentExecution,
-    /// The change or the task list is gone, or there is no box in it.
+    /// The change or the task list is missing or has no checkboxes.
     TaskNotFound,
-    /// We could not read or write the task list, our state or a report. An agent's failed edit is its own affair.
+    /// ralph could not read or write the task list, its state or a report.
     FileOperation,
-    /// Whether the work is done could not be told.
+    /// The gates could not be evaluated.
     CannotTell,
 }

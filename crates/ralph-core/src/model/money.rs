@@ -1,4 +1,4 @@
-//! Money as whole millionths of a dollar: sums that are compared with a limit must not drift as floats do.
+//! Money as whole millionths of a dollar, because float sums drift.
 
 use std::fmt;
 
@@ -21,12 +21,12 @@ impl Micros {
         self.0
     }
 
-    /// From a client's number. What is no sum of money (negative, not finite) is none.
+    /// From a client's number; none if it is negative or not finite.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         if !dollars.is_finite() || dollars < 0.0 {
             return None;
         }
-        // A float that is too large becomes the largest number: still over any limit.
+        // Too large a float saturates, which is still over any limit.
         let micros = (dollars * 1e6).round() as u64;
         Some(Self(micros))
     }
@@ -36,13 +36,13 @@ impl Micros {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left of it; nothing where more was spent.
+    /// The difference, at least zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// As a client's flag takes it: a plain number of dollars.
+    /// A plain number of dollars for a client's flag.
     pub fn in_dollars(self) -> String {
         let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_says_becomes_whole_millionths() {
+    fn reported_costs_become_whole_millionths() {
         let table = [
             (0.0024000000000000002, Some(2_400)),
             (0.0, Some(0)),

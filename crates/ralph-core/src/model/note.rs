@@ -1,14 +1,14 @@
-//! What somebody notes about a loop: shown to whoever asks, and nothing decides by it.
+//! Notes about a loop: shown on request, never used for decisions.
 
 use serde::{Deserialize, Serialize};
 
-/// More than anybody reads.
+/// The most notes of one loop.
 pub const MOST_NOTES: usize = 200;
 
 /// In bytes.
 pub const LONGEST_VALUE: usize = 16 << 10;
 
-/// What a note says, as JSON has it.
+/// The value of a note as JSON.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -19,8 +19,7 @@ pub enum NoteValue {
 }
 
 impl NoteValue {
-    /// A boolean or a number where JSON would write the very same; anything else is the text that was given, commas,
-    /// quotes and zeros behind the point included.
+    /// A boolean or number if JSON writes it identically; anything else stays the given text.
     pub fn of(text: &str) -> Self {
         match text {
             "true" => Self::Bool(true),
@@ -33,7 +32,7 @@ impl NoteValue {
         }
     }
 
-    /// One more than a count; none where it is no count.
+    /// The next count; none if the value is not a count.
     pub(crate) fn one_more(&self) -> Option<Self> {
         match self {
             Self::Number(number) => Some(Self::Number(number.as_u64()?.checked_add(1)?.into())),
@@ -42,7 +41,7 @@ impl NoteValue {
     }
 }
 
-/// A note is found by a plain word.
+/// A key is a plain word.
 pub fn is_key(text: &str) -> bool {
     const LONGEST: usize = 100;
     text.len() <= LONGEST
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_keeps_its_type_only_where_nothing_of_it_is_lost() {
+    fn a_value_is_typed_only_if_nothing_is_lost() {
         let text = |text: &str| NoteValue::Text(text.to_owned());
         let table = [
             ("true", NoteValue::Bool(true)),

@@ -1,37 +1,43 @@
-//! The five systems that ralph stands in for are rows of one table, not five code paths.
+//! The five systems that ralph replaces are rows of one table, not five code paths.
 //!
-//! A row says who is held, which checks make it done, and what it may use up. The engine reads the row and never asks
-//! which one it is.
+//! A row defines the checks and limits. The engine reads the row and never checks which one it is.
 
 use crate::model::budget::{Attempts, OnExhausted};
 
-/// A condition of being done.
+/// A condition for completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Every required gate passes on the tree as it is.
+    /// Every required gate passes on the current tree.
     Gates,
-    /// The completion markers of the task, where there is no gate.
+    /// The completion markers of the task, if there is no gate.
     MarkersWithoutGates,
-    /// Nothing was left behind in what was added.
+    /// No problems in added lines.
     Hygiene,
     Promise,
+    /// The promise, where there is no gate.
+    PromiseWithoutGates,
     TaskList,
 }
 
 #[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a difference of its own between two rows")]
 pub struct Preset {
     pub name: &'static str,
     /// In the order in which they decide.
     pub done_when: &'static [Check],
-    /// Whether the agent's claims are judged where there is no gate.
+    /// Whether the agent's claims are judged without gates.
     pub claims_alone: bool,
     pub attempts: Attempts,
-    /// Calls of other agents; none: not counted against anything.
+    /// Calls of other agents; none means unlimited.
     pub agent_calls: Option<u32>,
     pub errors: u32,
-    /// Equal stops in a row without any change; none: not looked at.
+    /// Identical stops in a row; none means unlimited.
     pub no_progress: Option<u32>,
-    /// Whether another way is tried once before that many are called stuck.
+    /// Whether the promise counts without its tags, too.
+    pub bare_promise: bool,
+    /// Whether agents that it calls are blocked by the gates if they changed files, whatever the guard says.
+    pub guards_called_agents: bool,
+    /// Whether a different approach is tried once before the loop counts as stuck.
     pub changes_strategy: bool,
     pub on_exhausted: OnExhausted,
 }
@@ -44,16 +50,18 @@ pub const CHECK: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: None,
+    bare_promise: false,
+    guards_called_agents: false,
     changes_strategy: false,
     on_exhausted: OnExhausted::Release,
 };
 
 pub const TEAMMATE: Preset = Preset { name: "teammate", done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
 
-/// A task while others of its team are still open: their work may well break the gates for now.
+/// A task while other tasks of the team are open, whose unfinished work may break the gates.
 pub const TEAM_TASK: Preset = Preset { name: "task", done_when: &[Check::Hygiene], ..CHECK };
 
-/// The last open one: now everything has to fit together.
+/// The last open task: now the gates must pass.
 pub const LAST_TEAM_TASK: Preset =
     Preset { name: "last-task", done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
 
@@ -65,6 +73,8 @@ pub const SESSION: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: Some(3),
+    bare_promise: false,
+    guards_called_agents: false,
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
 };
@@ -77,8 +87,20 @@ pub const TASKS: Preset = Preset {
     agent_calls: Some(100),
     errors: 3,
     no_progress: Some(3),
+    bare_promise: false,
+    guards_called_agents: false,
     changes_strategy: false,
     on_exhausted: OnExhausted::Pause,
+};
+
+/// A task in rounds, led by one agent that calls others: the gates alone end it.
+pub const ITERATE: Preset = Preset {
+    name: "iterate",
+    done_when: &[Check::Gates, Check::PromiseWithoutGates],
+    attempts: Attempts::AtMost(15),
+    bare_promise: true,
+    guards_called_agents: true,
+    ..SESSION
 };
 
 pub const DRIVE: Preset = Preset {
@@ -89,8 +111,11 @@ pub const DRIVE: Preset = Preset {
     agent_calls: None,
     errors: 3,
     no_progress: Some(3),
+    bare_promise: false,
+    guards_called_agents: false,
     changes_strategy: true,
     on_exhausted: OnExhausted::Fail,
 };
 
-pub const ALL: [&Preset; 7] = [&CHECK, &TEAMMATE, &TEAM_TASK, &LAST_TEAM_TASK, &SESSION, &TASKS, &DRIVE];
+pub const ALL: [&Preset; 8] =
+    [&CHECK, &TEAMMATE, &TEAM_TASK, &LAST_TEAM_TASK, &SESSION, &TASKS, &ITERATE, &DRIVE];

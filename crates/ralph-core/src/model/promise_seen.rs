@@ -1,8 +1,8 @@
-//! How an agent's words stand to the promise that is asked for.
+//! Whether an agent's message gives the required promise.
 
 use serde::{Deserialize, Serialize};
 
-/// How words stand to a promise.
+/// Whether a message gives the promise.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -12,7 +12,7 @@ pub enum PromiseSeen {
     Absent,
 }
 
-/// What came near to the promise. Where several did, the one that stands first here is told.
+/// A near miss of the promise. Of several, the first variant here is reported.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "near_miss", rename_all = "snake_case")]
@@ -27,7 +27,7 @@ pub enum NearMiss {
     Unclosed,
     /// The text alone, without the tag.
     BareText,
-    /// Something else was promised.
+    /// A different promise was given.
     Other {
         text: String,
     },

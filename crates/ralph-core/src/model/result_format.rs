@@ -1,4 +1,4 @@
-//! The formats that can be read, by the names a config uses for them.
+//! The supported result formats by their config names.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 macro_rules! formats {
     ($($variant:ident => $name:literal,)+) => {
-        /// A tool's output format, or a format of report files.
+        /// The format of a tool's output or of report files.
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ResultFormat {
@@ -63,7 +63,7 @@ impl fmt::Display for ResultFormat {
     }
 }
 
-/// A format that no reader knows.
+/// An unsupported format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown results format `{0}`")]
 pub struct UnknownResultFormat(pub String);

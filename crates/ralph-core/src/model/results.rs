@@ -1,9 +1,9 @@
-//! What a gate's output or report file says about tests and code, as data. The readers are in `claims::results`.
+//! Tests and problems from a gate's output or report files, as data. The parsers are in `claims::results`.
 
 use crate::model::result_format::ResultFormat;
 use serde::{Deserialize, Serialize};
 
-/// How a test ended. One that is marked as to-do or expected to fail counts as skipped.
+/// How a test ended; to-do and expected failures count as skipped.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,7 +13,7 @@ pub enum TestOutcome {
     Skipped,
 }
 
-/// One test of a run. A test file or package that could not be loaded is a failed test with that file's name.
+/// One test of a run. A test file or package that failed to load counts as a failed test of that name.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestResult {
@@ -23,15 +23,15 @@ pub struct TestResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     pub outcome: TestOutcome,
-    /// What went wrong, in one line; empty if nothing did or nothing was printed.
+    /// The failure in one line; empty if there is none or nothing was printed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What the runner printed about it, without frames inside dependencies; expected and actual values are kept.
+    /// The runner's output about it, with expected and actual values but without stack frames in dependencies.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// How bad a problem is in the eyes of the tool that found it, the worst first.
+/// The severity reported by the tool, the worst first.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,11 +41,11 @@ pub enum Severity {
     Note,
 }
 
-/// What a compiler or linter found in a file.
+/// A compiler's or linter's finding in a file.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CodeProblem {
-    /// None where a tool complains about its own settings.
+    /// None for problems with the tool's own settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub struct CodeProblem {
     pub message: String,
 }
 
-/// How many tests ended how.
+/// Test counts by outcome.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestCounts {
@@ -74,20 +74,20 @@ impl TestCounts {
     }
 }
 
-/// All that was recognised in an output or a report file.
+/// Everything recognised in an output or a report file.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Results {
     /// The tools whose output was recognised, each once, in order of appearance.
     pub formats: Vec<ResultFormat>,
-    /// Failing tests always; passing and skipped ones where the runner lists them.
+    /// All failing tests; passing and skipped ones if the runner lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<CodeProblem>,
     /// As printed by the runners; many list only the failing tests.
     pub counts: TestCounts,
-    /// Whether the middle of a very long output was left out.
+    /// Whether the middle of a very long output was skipped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub partial: bool,
     /// Failing tests and problems that were left out to keep the list short.
@@ -105,7 +105,7 @@ fn is_zero(value: &usize) -> bool {
     *value == 0
 }
 
-/// A failing test or a problem: one entry of the list that everybody is shown.
+/// A failing test or a problem: one entry of a failure list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
     pub file: Option<&'a str>,
@@ -156,7 +156,7 @@ impl<'a> Failure<'a> {
         self.kind == FailureKind::Test
     }
 
-    /// What makes it the same failure at the next attempt. Lines are no part of it: they move with every edit above.
+    /// Identifies the failure across attempts, without line numbers, which move with every edit.
     pub fn identity(&self) -> String {
         match self.kind {
             FailureKind::Test => self.name.unwrap_or_default().to_owned(),
@@ -167,7 +167,7 @@ impl<'a> Failure<'a> {
         }
     }
 
-    /// `src/a.rs:12:5`, as far as it is known.
+    /// `src/a.rs:12:5`, without unknown parts.
     pub fn place(&self) -> Option<String> {
         let numbers = [self.line, self.line.and(self.column)].into_iter().flatten();
         self.file.map(|file| numbers.fold(file.to_owned(), |place, number| format!("{place}:{number}")))
@@ -179,14 +179,14 @@ impl Results {
         self.tests.iter().filter(|test| test.outcome == TestOutcome::Failed)
     }
 
-    /// Every failing test, then every problem that can have failed the command: warnings only where there is no error.
+    /// Every failing test, then the problems that can have failed the command: warnings only if there are no errors.
     pub fn failures(&self) -> Vec<Failure<'_>> {
         let tests = self.failed_tests().map(Failure::of_test);
         let problems = self.decisive_problems().map(Failure::of_problem);
         tests.chain(problems).collect()
     }
 
-    /// Whether a failing test or an error was read: the reason of a failure, and not only something beside it.
+    /// Whether a failing test or an error explains the failure; warnings do not.
     pub fn explain_failure(&self) -> bool {
         let has_error = self.problems.iter().any(|problem| problem.severity == Severity::Error);
         has_error || self.failed_tests().next().is_some()
@@ -201,9 +201,12 @@ impl Results {
         self.problems.iter().filter(move |problem| Some(problem.severity) == worst)
     }
 
-    /// Names the files inside a folder from there; some tools print whole paths.
+    /// Makes absolute paths below a folder relative to it.
     pub fn name_files_from(&mut self, folder: &str) {
         let folder = folder.trim_end_matches('/');
+        for test in &mut self.tests {
+            test.message = test.message.replace(&format!("(at {folder}/"), "(at ");
+        }
         let tests = self.tests.iter_mut().map(|test| &mut test.file);
         let problems = self.problems.iter_mut().map(|problem| &mut problem.file);
         for file in tests.chain(problems).flatten() {
@@ -213,7 +216,7 @@ impl Results {
         }
     }
 
-    /// Keeps what can have failed the command, at most so many in all. A command that passed has no failures.
+    /// Keeps at most `most` entries that can have failed the command; none if it passed.
     pub fn keep_failures(&mut self, passed: bool, most: usize) {
         if passed {
             self.tests.clear();

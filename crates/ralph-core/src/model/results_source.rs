@@ -1,4 +1,4 @@
-//! Where a gate's results are, as its config says: `results: junit:target/*.xml`, or `results: tap` for its output.
+//! Where a gate's results are, from its config: `results: junit:target/*.xml`, or `results: tap` for its output.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::model::result_format::ResultFormat;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultsSource {
     pub format: ResultFormat,
-    /// Report files inside the repo, by a glob. None: the output itself is in this format.
+    /// A glob of report files inside the repo; none means the output itself.
     pub files: Option<String>,
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_alone_or_with_files_inside_the_repo() {
+    fn a_source_is_a_format_with_optional_files_inside_the_repo() {
         for text in ["tap", "junit:target/*.xml", "sarif:out/lint.sarif"] {
             assert_eq!(text.parse::<ResultsSource>().expect("a source").to_string(), text);
         }

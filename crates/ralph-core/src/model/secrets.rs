@@ -1,33 +1,33 @@
-//! Secrets in text: values of variables whose names say so, keys that can be told by their look, passwords in addresses.
+//! Finds secrets in text: values of variables with secret-looking names, keys in known formats, passwords in URLs.
 
-/// Values that must not be shown, each in the encodings in which they turn up.
+/// Values that must not be shown, in all common encodings.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets(Vec<String>);
 
-/// Shorter values than this are words, not secrets: blotting `true` out of every log helps nobody.
+/// Shorter values are ordinary words such as `true`, not secrets.
 const SHORTEST_SECRET: usize = 8;
 
-const BLOT: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
 
 impl Secrets {
-    /// Picks the secret-looking ones among variables by their names.
+    /// Selects variables with secret-looking names.
     pub fn from_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut values: Vec<String> = variables
             .into_iter()
             .filter(|(name, value)| names_a_secret(name) && value.len() >= SHORTEST_SECRET)
             .flat_map(|(_, value)| [value.to_owned(), base64(value.as_bytes()), percent(value)])
             .collect();
-        // The longest first, so that one which holds another is blotted out whole.
+        // The longest first, so that a value containing another is redacted whole.
         values.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
         values.dedup();
         Self(values)
     }
 
-    pub(crate) fn blot_out(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for value in &self.0 {
             if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), BLOT);
+                text = text.replace(value.as_str(), REDACTED);
             }
         }
         text
@@ -60,8 +60,8 @@ fn percent(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// Keys that can be told by their look, whoever put them there.
-pub(crate) fn blot_out_known_keys(text: &str) -> String {
+/// Redacts keys in known formats.
+pub(crate) fn redact_known_keys(text: &str) -> String {
     const PREFIXES: [(&str, usize); 17] = [
         ("sk-", 20),
         ("sk_live_", 20),
@@ -84,53 +84,53 @@ pub(crate) fn blot_out_known_keys(text: &str) -> String {
     let key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let looks_like_one =
         |word: &str| PREFIXES.iter().any(|(prefix, least)| word.starts_with(prefix) && word.len() >= *least);
-    let mut blotted = String::with_capacity(text.len());
+    let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find(key_char) {
-        blotted.push_str(&rest[..start]);
+        redacted.push_str(&rest[..start]);
         let word_end = rest[start..].find(|c| !key_char(c)).map_or(rest.len(), |end| start + end);
         let word = &rest[start..word_end];
-        blotted.push_str(if looks_like_one(word) { BLOT } else { word });
+        redacted.push_str(if looks_like_one(word) { REDACTED } else { word });
         rest = &rest[word_end..];
     }
-    blotted.push_str(rest);
-    blot_out_private_keys(&blot_out_passwords_in_addresses(&blotted))
+    redacted.push_str(rest);
+    redact_private_keys(&redact_passwords_in_urls(&redacted))
 }
 
 /// `scheme://user:password@host`.
-fn blot_out_passwords_in_addresses(text: &str) -> String {
-    let mut blotted = String::with_capacity(text.len());
+fn redact_passwords_in_urls(text: &str) -> String {
+    let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
-        blotted.push_str(before);
+        redacted.push_str(before);
         let authority =
             after.find(|c: char| c == '/' || c.is_whitespace()).map_or(after, |end| &after[..end]);
         rest = after;
         if let Some((userinfo, _host)) = authority.rsplit_once('@')
             && let Some((user, _password)) = userinfo.split_once(':')
         {
-            blotted.push_str(user);
-            blotted.push(':');
-            blotted.push_str(BLOT);
+            redacted.push_str(user);
+            redacted.push(':');
+            redacted.push_str(REDACTED);
             rest = &after[userinfo.len()..];
         }
     }
-    blotted.push_str(rest);
-    blotted
+    redacted.push_str(rest);
+    redacted
 }
 
-fn blot_out_private_keys(text: &str) -> String {
+fn redact_private_keys(text: &str) -> String {
     if !text.contains("PRIVATE KEY-----") {
         return text.to_owned();
     }
     let mut inside = false;
     let mut lines = Vec::new();
-    // Not `lines`: the last line end stays.
+    // Not `lines`, to keep the last line end.
     for line in text.split('\n') {
         let begins = line.contains("-----BEGIN") && line.contains("PRIVATE KEY-----");
         if begins {
-            lines.push(BLOT);
+            lines.push(REDACTED);
         }
         inside |= begins;
         if !inside {

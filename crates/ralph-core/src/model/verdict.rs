@@ -1,33 +1,33 @@
-//! How a stop or a loop ends, as codes that machines decide by. Sentences for people are made from these.
+//! Verdicts and reasons as codes; `say::words` turns them into text.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::hygiene::Flaw;
+use crate::model::config_problem::ConfigProblem;
+use crate::model::hygiene::HygieneProblem;
 use crate::model::id::GateName;
 use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
-use crate::model::problem::Problem;
 use crate::model::promise_seen::NearMiss;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every required gate passed on this very tree, and we saw it.
+    /// Every required gate passed on this tree, in a run by ralph.
     Verified,
-    /// There is no gate; the agent says it is done. Shown as unverified.
+    /// The agent reported done and there is no gate. Shown as unverified.
     Claimed,
-    Held,
+    Blocked,
     Waiting,
     Paused,
-    /// Let go at a limit, unverified.
+    /// Allowed to stop at a limit, unverified.
     Released,
     Failed,
     Stuck,
-    /// Let go at a limit while the gate definition was not the accepted one.
+    /// Allowed to stop at a limit while the gate definition was not the accepted one.
     Tampered,
     Cancelled,
     NeedsHuman,
@@ -38,7 +38,7 @@ impl Verdict {
         match self {
             Self::Verified => "verified",
             Self::Claimed => "claimed",
-            Self::Held => "held",
+            Self::Blocked => "blocked",
             Self::Waiting => "waiting",
             Self::Paused => "paused",
             Self::Released => "released",
@@ -50,10 +50,10 @@ impl Verdict {
         }
     }
 
-    /// A loop with this verdict is over; its subject's next stop begins a new one.
+    /// Whether the loop has ended; the subject's next stop starts a new one.
     pub fn is_terminal(self) -> bool {
         match self {
-            Self::Held | Self::Waiting | Self::Paused => false,
+            Self::Blocked | Self::Waiting | Self::Paused => false,
             Self::Verified
             | Self::Claimed
             | Self::Released
@@ -72,37 +72,37 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Why.
+/// The reason for a verdict.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum Reason {
     AllGatesPassed,
     AllMarkersStated,
-    /// No gate is set up; the agent promised that it is done.
+    /// No gate is set up; the agent gave the promise.
     Promised,
-    /// No gate is set up and no promise was asked for; every box of the task list is ticked.
+    /// No gate and no promise is set up; every box of the task list is ticked.
     AllTasksTicked,
-    /// Nothing was asked for that could hold anybody.
+    /// There is no gate, promise or task list.
     NothingAsked,
-    /// Everything passed; the promise was asked for once and not given.
+    /// All gates passed; the promise was requested once and not given.
     AllGatesPassedUnpromised,
     GatesFailed {
         gates: Vec<GateName>,
     },
-    /// A gate kept changing the tree that it judged.
+    /// The gates change the tree on every run.
     TreeNeverSettled {
         files: Vec<String>,
     },
     MarkersMissing {
         markers: Vec<String>,
     },
-    /// Something was left behind in what was added; no gate was run.
-    Untidy {
-        flaws: Vec<Flaw>,
+    /// Added lines have problems; no gate was run.
+    HygieneFailed {
+        flaws: Vec<HygieneProblem>,
     },
-    /// Nothing was left behind; the gates wait for the last task.
-    Tidy,
+    /// Added lines have no problems; the gates run with the last task.
+    HygienePassed,
     TasksOpen {
         done: usize,
         total: usize,
@@ -111,35 +111,37 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         near_miss: Option<NearMiss>,
     },
-    /// The gates failed in the same way before the person's prompt.
-    RedBefore {
+    /// The gates failed in the same way before the user's prompt.
+    FailingBefore {
         gates: Vec<GateName>,
     },
-    /// The gates passed, but the definition in the repo is not the one a person accepted.
+    /// The gates passed, but the definition in the repo is not the one the user accepted.
     DefinitionChanged,
     /// The gates passed, but their definition was accepted after the loop or session began.
     AcceptedSince,
-    /// The gates passed twice on the very files on which they had failed.
+    /// The gates passed, and the promise is about a pull request and its CI, which were not looked at.
+    ShippingNotChecked,
+    /// The gates passed twice on the same files on which they had failed.
     PassedAfterFailing,
-    /// The gates passed, but these files were replaced while they ran and put back with equal content.
-    FilesMoved {
+    /// The gates passed, but these files were replaced during the run and restored with equal content.
+    FilesReplaced {
         files: Vec<String>,
     },
-    /// These gates were not finished at the hook's deadline.
-    GatesDidNotFit {
+    /// These gates had not finished at the hook's deadline.
+    DeadlineReached {
         gates: Vec<GateName>,
     },
-    /// Somebody else wrote to the driver's ledger.
+    /// Another process wrote to the driver's ledger.
     LedgerTampered {
         what: String,
     },
     DefinitionRevoked,
-    /// A limit came before what was waited for.
+    /// A limit was reached while waiting.
     NotYet {
         what: String,
     },
-    CannotTell {
-        trouble: Trouble,
+    NotEvaluated {
+        trouble: EvaluationError,
     },
 }
 
@@ -152,54 +154,46 @@ impl Reason {
             Self::AllTasksTicked => "all_tasks_ticked",
             Self::NothingAsked => "nothing_asked",
             Self::AllGatesPassedUnpromised => "all_gates_passed_unpromised",
-            Self::Untidy { .. } => "untidy",
-            Self::Tidy => "tidy",
+            Self::HygieneFailed { .. } => "hygiene_failed",
+            Self::HygienePassed => "hygiene_passed",
             Self::TasksOpen { .. } => "tasks_open",
             Self::PromiseMissing { .. } => "promise_missing",
-            Self::RedBefore { .. } => "red_before",
+            Self::FailingBefore { .. } => "failing_before",
             Self::GatesFailed { .. } => "gates_failed",
             Self::TreeNeverSettled { .. } => "tree_never_settled",
             Self::MarkersMissing { .. } => "markers_missing",
             Self::DefinitionChanged => "definition_changed",
             Self::AcceptedSince => "accepted_since",
+            Self::ShippingNotChecked => "shipping_not_checked",
             Self::PassedAfterFailing => "passed_after_failing",
-            Self::FilesMoved { .. } => "files_moved",
-            Self::GatesDidNotFit { .. } => "gates_did_not_fit",
+            Self::FilesReplaced { .. } => "files_replaced",
+            Self::DeadlineReached { .. } => "deadline_reached",
             Self::LedgerTampered { .. } => "ledger_tampered",
             Self::DefinitionRevoked => "definition_revoked",
             Self::NotYet { .. } => "not_yet",
-            Self::CannotTell { .. } => "cannot_tell",
+            Self::NotEvaluated { .. } => "not_evaluated",
         }
     }
 }
 
-/// What keeps us from telling. It is never the agent's work that is at fault here.
+/// Why the gates could not be evaluated; never the fault of the agent's work.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "trouble", rename_all = "snake_case")]
-pub enum Trouble {
-    #[error("`{file}` cannot be read: {problem}")]
-    Config { file: String, problem: Problem },
-    #[error("gate `{gate}` could not start: {why}")]
+pub enum EvaluationError {
+    Config { file: String, problem: ConfigProblem },
     GateCouldNotStart { gate: GateName, why: String },
-    #[error("the gates did not fit before the hook's deadline; not finished: {}", names(.gates))]
     Deadline { gates: Vec<GateName> },
-    #[error("the work tree cannot be read: {why}")]
     Tree { why: String },
-    #[error("{why}")]
     Busy { why: String },
-    #[error("gate `{gate}` passed, but there is no receipt of it for this tree")]
     NoReceipt { gate: GateName },
-    #[error("the task list `{file}` is not there")]
     TaskListGone { file: String },
-    #[error("the task list `{file}` has no boxes: nobody can tell what is done")]
     TaskListEmpty { file: String },
-    #[error("the task list `{file}` cannot be read: {why}")]
     TaskListUnreadable { file: String, why: String },
 }
 
-impl Trouble {
-    /// What kind of error it counts as.
+impl EvaluationError {
+    /// The error kind it counts as.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TaskListGone { .. } | Self::TaskListEmpty { .. } => ErrorKind::TaskNotFound,
@@ -214,11 +208,7 @@ impl Trouble {
     }
 }
 
-fn names(gates: &[GateName]) -> String {
-    gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// Which limit let a failing loop go.
+/// The limit that released a failing loop.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
@@ -227,6 +217,8 @@ pub enum LimitHit {
         most: u32,
     },
     Clock {
+        #[serde(with = "crate::model::duration::seconds")]
+        #[cfg_attr(feature = "schema", schemars(with = "f64"))]
         after: Duration,
     },
     Errors {
@@ -242,7 +234,7 @@ pub enum LimitHit {
     Cost {
         most: Micros,
     },
-    /// The client would soon end the turn by itself, whatever we say.
+    /// The client is about to override the hook.
     ClientCap {
         cap: u32,
     },

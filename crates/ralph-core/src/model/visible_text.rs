@@ -1,14 +1,13 @@
-//! Text that you are about to accept, shown so that nothing in it stays unseen: invisible characters, characters that
-//! reorder or imitate, and blanks that push the rest out of sight are written out. Letters of any script stay as they are.
+//! Makes everything visible in text that the user is about to accept: invisible, reordering and lookalike characters
+//! and long runs of blanks are written out. Letters of any script stay as they are.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// More blanks than this inside a line are counted instead of shown; at the beginning of a line, where they indent, twice
-/// as many.
+/// Longer runs of blanks are shown as a count; indentation may be twice as long.
 const MOST_BLANKS: usize = 8;
-/// A tab takes up to so many cells.
+/// The width of a tab in cells.
 const TAB: usize = 8;
-/// More marks than this on one letter are in no language.
+/// No language has more marks on one letter.
 const MOST_COMBINING: usize = 2;
 
 /// `npm test<40 blanks># <U+202E>`.
@@ -28,7 +27,7 @@ pub fn mark(text: &str) -> String {
     shown.join("\n")
 }
 
-/// The last line of a text that ends with a line end is empty too; so it takes two for one that can be seen.
+/// A final line end also yields an empty line, so one visible empty line takes two.
 fn empty_lines(count: usize) -> Vec<String> {
     if count > 2 { vec![format!("<{count} empty lines>")] } else { vec![String::new(); count] }
 }
@@ -56,7 +55,7 @@ fn mark_line(line: &str) -> String {
             shown.push_str(&format!("<U+{:04X}>", u32::from(c)));
             combining = None;
         } else if c.width() == Some(0) {
-            // On a letter it is part of that letter; on nothing it is drawn onto something else.
+            // A mark belongs to a letter; without one it is drawn onto something else.
             match combining {
                 Some(count) if count < MOST_COMBINING => {
                     shown.push(c);
@@ -72,7 +71,7 @@ fn mark_line(line: &str) -> String {
     shown
 }
 
-/// Characters that nothing shows, that look like a blank, that turn text round, or that mean nothing to anybody else.
+/// Invisible, blank-like, direction-changing and private-use characters.
 fn is_unseen(c: char) -> bool {
     let is_noncharacter = u32::from(c) & 0xfffe == 0xfffe || ('\u{fdd0}'..='\u{fdef}').contains(&c);
     c.is_control()
@@ -93,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_that_is_not_plain_is_written_out() {
+    fn special_characters_are_written_out() {
         for c in [
             '\u{61c}',
             '\u{ad}',
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_and_empty_lines_are_counted_where_they_hide_something() {
+    fn long_runs_of_blanks_and_empty_lines_are_counted() {
         let table = [
             ("npm test", "npm test"),
             ("npm  test", "npm  test"),
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_any_script_stay_and_marks_need_one() {
+    fn letters_of_any_script_stay_and_marks_need_a_letter() {
         for text in
             ["grep 測試", "echo žluťoučký", "é as e\u{301}", "مرحبا", "שלום", "हिन्दी", "ประเทศไทย", "😀 ✓"]
         {
@@ -166,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_left_can_be_seen(text in any::<String>()) {
+        fn the_result_is_always_visible(text in any::<String>()) {
             let shown = mark(&text);
             prop_assert!(!shown.chars().any(|c| c != '\n' && c != '\t' && is_unseen(c)), "{:?}", shown);
             prop_assert!(!shown.contains("\n\n\n\n"));

@@ -1,12 +1,12 @@
-//! Gate reports as annotations of a CI system: lines that it shows beside the code.
+//! Gate reports as CI annotations, which are shown beside the code.
 
-use crate::model::gate::{Answer, GateReport};
+use crate::model::gate::{CheckResult, GateReport};
 use crate::model::results::{Failure, Severity};
 use crate::say::sarif::relative;
 
-/// Workflow commands of GitHub Actions. `root` is the repo's folder: only files named from there are found.
+/// Workflow commands of GitHub Actions. Paths must be relative to `root`, the repo's folder.
 pub fn github(reports: &[GateReport], root: &str) -> Vec<String> {
-    let red = reports.iter().filter(|report| report.outcome.answer() != Answer::Pass);
+    let red = reports.iter().filter(|report| report.outcome.answer() != CheckResult::Pass);
     red.flat_map(|report| of_gate(report, root)).collect()
 }
 
@@ -51,7 +51,7 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::gate::Outcome;
+    use crate::model::gate::GateOutcome;
     use crate::say::failures::tests::report;
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
         );
         let unknown = GateReport { advisory: true, ..report("no") };
         assert_eq!(github(&[unknown], "/repo"), ["::warning title=gate test::failed with exit code 1"]);
-        let passed = GateReport { outcome: Outcome::Passed, ..report("") };
+        let passed = GateReport { outcome: GateOutcome::Passed, ..report("") };
         assert!(github(&[passed], "/repo").is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! What a person is shown when a loop starts, goes on, rests or ends: a box with a title and the facts under it, or the
-//! same in one line.
+//! The banner shown when a loop starts, continues, pauses or ends: a box with a title and the facts under it, or the
+//! same on one line.
 //!
-//! Plain text without terminal codes. Widths are counted in cells, so that the box stays a box around Chinese and emoji.
-//! Whatever stands in a field is somebody else's text: it can neither break a line nor speak to the terminal.
+//! Plain text without terminal codes. Widths are counted in cells, so that Chinese and emoji do not break the box.
+//! Field values are untrusted: line breaks and escapes are removed.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -11,20 +11,20 @@ use crate::model::id::GateName;
 use crate::model::language::Lang;
 use crate::model::loop_error::ErrorKind;
 use crate::model::secrets::Secrets;
-use crate::say::lang::{Values, Words, fill};
+use crate::say::lang::{Placeholders, Texts, fill};
 
 #[cfg(test)]
 mod tests;
 
-/// Between the walls of the box.
+/// The inner width of the box.
 const INSIDE: usize = 64;
-/// Where a title begins, if it fits there.
+/// The title's column, if it fits there.
 const INDENT: usize = 20;
 const BAR: u128 = 26;
-/// A task can be a whole prompt; a banner shows how it begins.
+/// A task can be a whole prompt; a banner shows its beginning.
 const FIELD: usize = 160;
 
-/// How many boxes of the task list are ticked. A total of 0 means that there is no list, and nothing is shown of it.
+/// How many boxes of the task list are ticked. A total of 0 means that there is no list to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskProgress {
     pub done: usize,
@@ -32,7 +32,7 @@ pub struct TaskProgress {
 }
 
 impl TaskProgress {
-    /// Rounded down, so that 100 means all of them. None without a list.
+    /// Rounded down, so that 100 means all. None without a list.
     pub fn percent(self) -> Option<u128> {
         (self.total > 0).then(|| self.share(100))
     }
@@ -50,19 +50,21 @@ pub struct IterationCount {
     pub most: Option<u32>,
 }
 
-/// How we know that a loop is done.
+/// The evidence that a loop is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum DoneBecause {
     Verified,
-    /// The gates passed, and the promise that was asked for never came.
+    /// The gates passed, but the required promise was not given.
     VerifiedWithoutPromise,
-    /// The agent says so.
+    /// The gates passed; the rest of what was promised was not looked at.
+    GatesPassedOnly,
+    /// The agent reported done; no gate verified it.
     Claimed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Banner<'a> {
-    /// Without a promise and without gates it says that nothing will hold the loop.
+    /// Without a promise and gates it warns that the first stop ends the loop.
     Started {
         task: &'a str,
         iteration: IterationCount,
@@ -76,7 +78,7 @@ pub enum Banner<'a> {
         progress: TaskProgress,
         next: Option<&'a str>,
         failing: &'a [GateName],
-        /// The promise that is still wanted.
+        /// The promise that is still missing.
         promise: Option<&'a str>,
         false_promises: u32,
     },
@@ -85,13 +87,13 @@ pub enum Banner<'a> {
         progress: TaskProgress,
         next: Option<&'a str>,
     },
-    /// The limit of `most` is reached; going on grants `more`.
+    /// The limit of `most` is reached; continuing grants `more`.
     Limit {
         most: u32,
         more: u32,
         progress: TaskProgress,
     },
-    /// These came in a row, the oldest first.
+    /// Consecutive errors, the oldest first.
     Errors {
         errors: &'a [(ErrorKind, String)],
         iteration: IterationCount,
@@ -102,19 +104,19 @@ pub enum Banner<'a> {
         progress: TaskProgress,
     },
     Done {
-        proof: Proof,
+        proof: DoneBecause,
         iteration: IterationCount,
         progress: TaskProgress,
         false_promises: u32,
     },
-    /// So many stops in a row were equal.
+    /// `equal` stops in a row were identical.
     Stuck {
         equal: u32,
         iteration: IterationCount,
         progress: TaskProgress,
         failing: &'a [GateName],
     },
-    /// Let go before the client would have ended the turn by itself.
+    /// The stop was allowed before the client would have overridden the block.
     Capped {
         cap: u32,
         iteration: IterationCount,
@@ -134,7 +136,7 @@ pub fn boxed(banner: &Banner<'_>, lang: Lang) -> String {
     [framed(&sheet.title)].into_iter().chain(texts).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The same in one line, where a box is too much.
+/// The same on one line.
 pub fn one_line(banner: &Banner<'_>, lang: Lang) -> String {
     let words = lang.words();
     if let Banner::Cancelled { n } = banner {
@@ -154,7 +156,7 @@ pub fn bar(progress: TaskProgress) -> String {
     format!("[{cells}] {percent}%")
 }
 
-/// What a banner says, before it is laid out. Blocks have an empty line between them.
+/// A banner's content before layout. Blocks are separated by an empty line.
 struct Sheet {
     title: String,
     blocks: Vec<Vec<Part>>,
@@ -162,11 +164,11 @@ struct Sheet {
 
 enum Part {
     Line(String),
-    /// A picture of the line above it; left out where there is one line only.
+    /// The progress bar of the line above; omitted in the one-line form.
     Bar(String),
     List {
         heading: &'static str,
-        /// Stands before each item where each has its own line.
+        /// Precedes each item that has its own line.
         bullet: &'static str,
         items: Vec<String>,
     },
@@ -183,12 +185,12 @@ impl Part {
         }
     }
 
-    fn in_one_line(&self, words: &Words) -> Option<String> {
+    fn in_one_line(&self, words: &Texts) -> Option<String> {
         match self {
             Self::Line(text) => Some(text.clone()),
             Self::Bar(_) => None,
             Self::List { heading, items, .. } => {
-                // A full-width colon brings its own space.
+                // A full-width colon includes its own space.
                 let gap = if heading.ends_with(':') { " " } else { "" };
                 Some(format!("{heading}{gap}{}", items.join(words.item_separator)))
             }
@@ -197,32 +199,33 @@ impl Part {
 }
 
 impl Sheet {
-    fn of(banner: &Banner<'_>, words: &'static Words) -> Self {
+    fn of(banner: &Banner<'_>, words: &'static Texts) -> Self {
         match *banner {
             Banner::Started { task, iteration, progress, next, promise, gates } => {
                 let task = signed("📌", words.task, &[("task", &shown(task))]);
-                let nothing_holds = (promise.is_none() && gates.is_empty())
-                    .then(|| Part::Line(format!("⚠️ {}", words.nothing_holds)));
-                let holds = [promise_wanted(words, promise), gate_list("🚦", words.gates_hold, words, gates)];
+                let nothing_blocks = (promise.is_none() && gates.is_empty())
+                    .then(|| Part::Line(format!("⚠️ {}", words.nothing_blocks)));
+                let holds =
+                    [promise_required(words, promise), gate_list("🚦", words.gates_required, words, gates)];
                 Self::titled("🚀", words.title_started)
                     .block([task, iteration_line(words, iteration)])
                     .block(progress_with_bar(words, progress))
                     .block(next_task(words, next).into_iter().chain(holds.into_iter().flatten()))
-                    .block(nothing_holds)
+                    .block(nothing_blocks)
             }
             Banner::Running { iteration, progress, next, failing, promise, false_promises } => {
                 let left = [
                     next_task(words, next),
                     gate_list("❌", words.gates_failing, words, failing),
-                    promise_wanted(words, promise),
+                    promise_required(words, promise),
                     false_promise_count(words, false_promises),
                 ];
                 Self::titled("🔁", words.title_running)
-                    .block(standing(words, iteration, progress))
+                    .block(progress_parts(words, iteration, progress))
                     .block(left.into_iter().flatten())
             }
             Banner::Resumed { iteration, progress, next } => Self::titled("▶️", words.title_resumed)
-                .block(standing(words, iteration, progress))
+                .block(progress_parts(words, iteration, progress))
                 .block(next_task(words, next)),
             Banner::Limit { most, more, progress } => {
                 let choices = [fill(words.limit_continue, &[("more", &more)]), words.limit_pause.to_owned()];
@@ -258,24 +261,27 @@ impl Sheet {
             }
             Banner::Done { proof, iteration, progress, false_promises } => {
                 let (sheet, how) = match proof {
-                    Proof::Verified => (Self::titled("✅", words.title_done), words.done_verified),
-                    Proof::VerifiedWithoutPromise => {
+                    DoneBecause::Verified => (Self::titled("✅", words.title_done), words.done_verified),
+                    DoneBecause::VerifiedWithoutPromise => {
                         (Self::titled("✅", words.title_done), words.promise_missing_but_verified)
                     }
-                    Proof::Claimed => (Self::titled("☑️", words.title_claimed), words.done_claimed),
+                    DoneBecause::GatesPassedOnly => {
+                        (Self::titled("☑️", words.title_claimed), words.reason_shipping_not_checked)
+                    }
+                    DoneBecause::Claimed => (Self::titled("☑️", words.title_claimed), words.done_claimed),
                 };
                 sheet
                     .block([Part::Line(how.to_owned())])
-                    .block(standing(words, iteration, progress))
+                    .block(progress_parts(words, iteration, progress))
                     .block(false_promise_count(words, false_promises))
             }
             Banner::Stuck { equal, iteration, progress, failing } => Self::titled("🛑", words.title_stuck)
                 .block([signed("⚠️", words.stuck_because, &[("n", &equal)])])
-                .block(standing(words, iteration, progress))
+                .block(progress_parts(words, iteration, progress))
                 .block(gate_list("❌", words.gates_failing, words, failing)),
             Banner::Capped { cap, iteration, progress, failing } => Self::titled("⚠️", words.title_released)
                 .block([signed("⚠️", words.client_cap, &[("cap", &cap)])])
-                .block(standing(words, iteration, progress))
+                .block(progress_parts(words, iteration, progress))
                 .block(gate_list("❌", words.gates_failing, words, failing)),
             Banner::Cancelled { n } => Self::titled("⏹️", words.title_cancelled)
                 .block([Part::Line(fill(words.cancelled_at, &[("n", &n)]))]),
@@ -292,7 +298,7 @@ impl Sheet {
     }
 }
 
-fn signed(sign: &str, template: &str, values: &Values<'_>) -> Part {
+fn signed(sign: &str, template: &str, values: &Placeholders<'_>) -> Part {
     Part::Line(format!("{sign} {}", fill(template, values)))
 }
 
@@ -300,47 +306,48 @@ fn bullets<const N: usize>(heading: &'static str, items: [String; N]) -> Part {
     Part::List { heading, bullet: "- ", items: items.into() }
 }
 
-fn standing(words: &Words, iteration: IterationCount, progress: TaskProgress) -> Vec<Part> {
+fn progress_parts(words: &Texts, iteration: IterationCount, progress: TaskProgress) -> Vec<Part> {
     let mut parts = vec![iteration_line(words, iteration)];
     parts.extend(progress_with_bar(words, progress));
     parts
 }
 
-fn iteration_line(words: &Words, IterationCount { n, most }: IterationCount) -> Part {
+fn iteration_line(words: &Texts, IterationCount { n, most }: IterationCount) -> Part {
     match most {
         Some(most) => signed("🔁", words.iteration, &[("n", &n), ("most", &most)]),
         None => signed("🔁", words.iteration_unlimited, &[("n", &n)]),
     }
 }
 
-fn progress_line(words: &Words, progress: TaskProgress) -> Option<Part> {
+fn progress_line(words: &Texts, progress: TaskProgress) -> Option<Part> {
     let TaskProgress { done, total } = progress;
     (total > 0).then(|| signed("📊", words.progress, &[("done", &done), ("total", &total)]))
 }
 
-fn progress_with_bar(words: &Words, progress: TaskProgress) -> Vec<Part> {
+fn progress_with_bar(words: &Texts, progress: TaskProgress) -> Vec<Part> {
     let Some(percent) = progress.percent() else { return Vec::new() };
-    let values: &Values<'_> = &[("done", &progress.done), ("total", &progress.total), ("percent", &percent)];
+    let values: &Placeholders<'_> =
+        &[("done", &progress.done), ("total", &progress.total), ("percent", &percent)];
     vec![signed("📊", words.progress_percent, values), Part::Bar(bar(progress))]
 }
 
-fn next_task(words: &Words, next: Option<&str>) -> Option<Part> {
+fn next_task(words: &Texts, next: Option<&str>) -> Option<Part> {
     next.map(|task| signed("▶️", words.next_task, &[("task", &shown(task))]))
 }
 
-fn promise_wanted(words: &Words, promise: Option<&str>) -> Option<Part> {
-    promise.map(|promise| signed("🤝", words.promise_wanted, &[("promise", &shown(promise))]))
+fn promise_required(words: &Texts, promise: Option<&str>) -> Option<Part> {
+    promise.map(|promise| signed("🤝", words.promise_required, &[("promise", &shown(promise))]))
 }
 
-fn false_promise_count(words: &Words, n: u32) -> Option<Part> {
+fn false_promise_count(words: &Texts, n: u32) -> Option<Part> {
     (n > 0).then(|| signed("⚠️", words.false_promises, &[("n", &n)]))
 }
 
-fn gate_list(sign: &str, template: &str, words: &Words, gates: &[GateName]) -> Option<Part> {
+fn gate_list(sign: &str, template: &str, words: &Texts, gates: &[GateName]) -> Option<Part> {
     (!gates.is_empty()).then(|| signed(sign, template, &[("gates", &shown(&words.list(gates)))]))
 }
 
-fn error_list(words: &'static Words, errors: &[(ErrorKind, String)]) -> Part {
+fn error_list(words: &'static Texts, errors: &[(ErrorKind, String)]) -> Part {
     let item = |(i, (kind, what)): (usize, &(ErrorKind, String))| {
         let (i, kind, what) = (i + 1, words.error_kind(*kind), shown(what));
         fill(words.error_line, &[("i", &i), ("kind", &kind), ("what", &what)])
@@ -352,7 +359,7 @@ fn error_list(words: &'static Words, errors: &[(ErrorKind, String)]) -> Part {
     }
 }
 
-/// Somebody else's text as a field: one line, of a length that can be read.
+/// Untrusted text as a field: one line of limited length.
 fn shown(text: &str) -> String {
     let plain = foreign_text::clean(text.as_bytes(), &Secrets::default());
     clipped(&plain.split_whitespace().collect::<Vec<_>>().join(" "), FIELD)
@@ -368,8 +375,8 @@ fn framed(title: &str) -> String {
     format!("╔{edge}╗\n║{before}{title}{after}║\n╚{edge}╝")
 }
 
-/// At most so many cells of it. The width of a text is not the sum of its characters' (an emoji with its selector), so
-/// whole texts are measured; characters are bounded too, as marks without a width could go on for ever.
+/// Clips a text to `cells`. The width of a text is not the sum of its characters' (an emoji with its selector), so
+/// whole texts are measured; characters are bounded too, because marks without a width are free.
 fn clipped(text: &str, cells: usize) -> String {
     let mut kept: String = text.chars().take(4 * cells).collect();
     if kept.len() == text.len() && kept.width() <= cells {

@@ -9,17 +9,17 @@ use crate::model::gate::GateReport;
 use crate::model::results::{Failure, Results};
 use crate::say::excerpt::excerpt;
 
-/// Detail is for the first ones; fixing these changes what the others say.
+/// Only the first failures get detail; fixing them changes the others.
 const MOST_DETAILS: usize = 3;
 const LONGEST_LINE: usize = 300;
 /// Where there is little room, names come first.
 const LITTLE_ROOM: usize = 600;
 const LONGEST_LINE_IN_LITTLE_ROOM: usize = 120;
-/// Less of a detail says nothing.
+/// Shorter details are useless.
 const LEAST_DETAIL: usize = 100;
 const MOST_FIXED_NAMED: usize = 10;
 
-/// `src/a.rs:12  name: message`, as far as each is known.
+/// `src/a.rs:12  name: message`, without unknown parts.
 pub fn line(failure: &Failure<'_>) -> String {
     let message = Some(failure.message).filter(|message| !message.is_empty());
     let words: Vec<&str> = [failure.name, message].into_iter().flatten().collect();
@@ -31,7 +31,7 @@ pub fn line(failure: &Failure<'_>) -> String {
     }
 }
 
-/// `3 of 120 tests fail`, or how many problems there are. None where nothing was recognised.
+/// `3 of 120 tests fail`, or the number of problems. None if nothing was recognised.
 pub fn counts(results: &Results) -> Option<String> {
     let counts = results.counts;
     if counts.failed > 0 {
@@ -47,10 +47,10 @@ pub fn counts(results: &Results) -> Option<String> {
     }
 }
 
-/// What a user reads about a failing gate's output: the same, every time.
+/// A failing gate's output for a user, without comparison to earlier attempts.
 pub fn shown(report: &GateReport) -> String {
     const MOST: usize = 6_000;
-    told(report, &[], false, MOST)
+    failure_list(report, &[], false, MOST)
 }
 
 /// How the failures of one gate compare with those of the last attempt.
@@ -62,12 +62,12 @@ pub(crate) struct Comparison<'a> {
 
 pub(crate) struct SameFailure<'a> {
     failure: Failure<'a>,
-    /// It fails in another way than before.
+    /// It now fails with a different message.
     says_more: bool,
 }
 
 impl<'a> Comparison<'a> {
-    /// None where either of them was not read.
+    /// None if either attempt has no recognised failures.
     pub(crate) fn of(report: &'a GateReport, last: &'a [FailureMark]) -> Option<Self> {
         let mark = last.iter().find(|mark| mark.gate == report.gate && !mark.failures.is_empty())?;
         let failures = report.failures();
@@ -79,22 +79,27 @@ impl<'a> Comparison<'a> {
         for failure in failures {
             match left.iter().position(|old| old.is_of(&failure)) {
                 Some(at) => {
-                    let says_more = !left.remove(at).says_the_same(&failure);
+                    let says_more = !left.remove(at).is_same_failure(&failure);
                     same.push(SameFailure { failure, says_more });
                 }
                 None => new.push(failure),
             }
         }
-        // Where some were left out, one that is not listed may be among them.
+        // A failure that is missing from a truncated list may still fail.
         let left_out = report.results.as_ref().is_some_and(|results| results.left_out > 0);
         let fixed = if left_out { Vec::new() } else { left.iter().map(|old| old.name.as_str()).collect() };
         Some(Self { fixed, new, same })
     }
 }
 
-/// What an agent reads about a failing gate's output, in at most so many characters. `remembers` says whether it still
-/// knows what it was told last time.
-pub(crate) fn told(report: &GateReport, last: &[FailureMark], remembers: bool, most: usize) -> String {
+/// A failing gate's output for an agent, in at most `most` characters. `remembers` tells whether the last feedback is
+/// still in its context.
+pub(crate) fn failure_list(
+    report: &GateReport,
+    last: &[FailureMark],
+    remembers: bool,
+    most: usize,
+) -> String {
     let failures = report.failures();
     if failures.is_empty() {
         return excerpt(&report.excerpt, most);
@@ -175,7 +180,7 @@ impl Bounded {
         self.push(&cut(&line, self.most / 4));
     }
 
-    /// Every failure in one line, as many as fit; a third of the room stays for detail.
+    /// One line per failure, as many as fit; a third of the room is kept for detail.
     fn list(&mut self, failures: &[Failure<'_>], left_out: usize) {
         let longest = if self.most < LITTLE_ROOM { LONGEST_LINE_IN_LITTLE_ROOM } else { LONGEST_LINE };
         let room = if self.most < LITTLE_ROOM { self.most } else { self.most / 3 * 2 };
@@ -198,7 +203,7 @@ impl Bounded {
 
     fn details(&mut self, failures: &[Failure<'_>]) {
         let detailed: Vec<&Failure<'_>> =
-            failures.iter().filter(|failure| says_more(failure)).take(MOST_DETAILS).collect();
+            failures.iter().filter(|failure| has_detail(failure)).take(MOST_DETAILS).collect();
         for (at, failure) in detailed.iter().enumerate() {
             let title = format!("\n{}:", cut(failure.name.unwrap_or_default(), LONGEST_LINE));
             let share = self.left() / (detailed.len() - at);
@@ -219,8 +224,8 @@ impl Bounded {
     }
 }
 
-/// Whether the detail has anything that the one line has not.
-fn says_more(failure: &Failure<'_>) -> bool {
+/// Whether the detail adds anything to the one line.
+fn has_detail(failure: &Failure<'_>) -> bool {
     let detail = failure.detail.trim();
     !detail.is_empty() && detail != failure.message
 }

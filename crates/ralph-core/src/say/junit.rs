@@ -1,7 +1,7 @@
-//! Gate reports as JUnit XML: a suite for each gate, with a case for the gate itself and one for each failing test or
-//! problem. Only elements and attributes that the common schema knows are used.
+//! Gate reports as JUnit XML: one suite per gate, with a case for the gate itself and one per failing test or problem.
+//! Only elements and attributes of the common schema are used.
 
-use crate::model::gate::{Answer, GateReport};
+use crate::model::gate::{CheckResult, GateReport};
 use crate::say::failures;
 
 pub fn xml(reports: &[GateReport]) -> String {
@@ -31,8 +31,8 @@ struct Suite {
 impl Suite {
     fn of(report: &GateReport) -> Self {
         let named = report.failures();
-        let is_error = report.outcome.answer() == Answer::CannotTell;
-        let passed = report.outcome.answer() == Answer::Pass;
+        let is_error = report.outcome.answer() == CheckResult::CannotTell;
+        let passed = report.outcome.answer() == CheckResult::Pass;
         let failures = named.len() + usize::from(!passed && !is_error);
         let (tests, errors) = (named.len() + 1, usize::from(is_error));
         let name = attribute(report.gate.as_str());
@@ -73,7 +73,7 @@ impl Suite {
     }
 }
 
-/// What a suite's numbers cannot say: passing tests are counted, not named.
+/// Counts that the suite's attributes cannot hold, because passing tests are not listed.
 fn properties(report: &GateReport) -> String {
     let mut properties = vec![("command", report.run.clone())];
     if let Some(results) = &report.results {
@@ -97,7 +97,7 @@ fn attribute(value: &str) -> String {
     text(value).replace('"', "&quot;").replace('\n', "&#10;").replace('\t', "&#9;")
 }
 
-/// Characters that XML 1.0 cannot hold are left out.
+/// Removes characters that XML 1.0 does not allow.
 fn text(value: &str) -> String {
     let can_be_held = |c: &char| {
         matches!(c, '\n' | '\t') || *c >= ' ' && !matches!(c, '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
@@ -110,15 +110,15 @@ fn text(value: &str) -> String {
 mod tests {
     use super::*;
     use crate::claims::results;
-    use crate::model::gate::Outcome;
+    use crate::model::gate::GateOutcome;
     use crate::model::result_format::ResultFormat;
     use crate::say::failures::tests::report;
 
     #[test]
     fn it_is_read_back_by_our_own_reader() {
         let output = "src/a.c:3:5: error: \"x\" < y & z [-Wodd]\nsrc/b.c:4:1: error: no\n";
-        let passed = GateReport { outcome: Outcome::Passed, ..report("") };
-        let broken = Outcome::CouldNotStart { why: "sh: 1: x: not found".into() };
+        let passed = GateReport { outcome: GateOutcome::Passed, ..report("") };
+        let broken = GateOutcome::CouldNotStart { why: "sh: 1: x: not found".into() };
         let broken = GateReport { outcome: broken, ..report("\u{1b}sh: 1: x: not found") };
         let xml = xml(&[passed, report(output), broken]);
         assert!(

@@ -1,13 +1,12 @@
-//! Everything that a person reads about a loop, as data: one table of texts per language.
+//! Everything a user reads about a loop, as data: one table of texts per language.
 //!
-//! Text for agents, usage errors and `--help` stay English and are not here. To add a text, name its key below and write
-//! it in the four files under `lang/`: the compiler names the file where it is missing, and the tests compare the
-//! placeholders. zh-TW is the original of the banners; the others are translations of it.
+//! Texts for agents, usage errors and `--help` are English only and live elsewhere. To add a text, add its key below
+//! and to the four files under `lang/`: the compiler reports missing ones, and the tests compare the placeholders. The
+//! banners are translated from zh-TW.
 
 use std::fmt::Display;
 
 use crate::model::language::Lang;
-use crate::model::loop_error::ErrorKind;
 
 mod en;
 mod es;
@@ -17,7 +16,7 @@ mod zh_cn;
 mod zh_tw;
 
 impl Lang {
-    pub fn words(self) -> &'static Words {
+    pub fn words(self) -> &'static Texts {
         match self {
             Self::En => &en::WORDS,
             Self::ZhTw => &zh_tw::WORDS,
@@ -27,16 +26,16 @@ impl Lang {
     }
 }
 
-/// Declares the texts of a language, so that one without a text, or with one that nobody declared, does not compile.
+/// Declares the texts of a language, so that a missing or undeclared text does not compile.
 macro_rules! words {
     ($($(#[$doc:meta])* $key:ident),+ $(,)?) => {
-        /// The texts of one language. `{n}` and the like are placeholders for [`fill`].
+        /// The texts of one language; `{n}` and the like are placeholders for [`fill`].
         #[derive(Debug)]
-        pub struct Words {
+        pub struct Texts {
             $($(#[$doc])* pub $key: &'static str,)+
         }
 
-        impl Words {
+        impl Texts {
             /// Every key with its text.
             pub fn all(&self) -> Vec<(&'static str, &'static str)> {
                 vec![$((stringify!($key), self.$key)),+]
@@ -53,33 +52,34 @@ words! {
     title_limit,
     title_errors,
     title_paused,
-    /// Done, and we saw it.
+    /// Done and verified by the gates.
     title_done,
-    /// Done, says the agent.
+    /// Reported done by the agent, not verified.
     title_claimed,
     title_stuck,
-    /// Let go unverified: neither done nor waiting for a person.
+    /// Released unverified: neither done nor paused.
     title_released,
     title_cancelled,
 
-    // How far it is
+    // Progress
     progress,
     progress_percent,
     iteration,
     iteration_unlimited,
-    /// Where a number could stand: there is no limit.
+    /// Replaces the number where there is no limit.
     unlimited,
 
-    // What it is about and what is left
+    // The task and what is left
     task,
     next_task,
     tasks_open,
-    gates_hold,
+    gates_required,
     gates_not_accepted,
-    /// Another tool's file was where ours goes; `{copy}` is where it is now.
+    shipping_not_checked,
+    /// Another tool's file was in the way; `{copy}` is its new path.
     loop_file_copied,
     gates_failing,
-    promise_wanted,
+    promise_required,
     promise_missing_but_verified,
     false_promises,
     waiting_for,
@@ -87,7 +87,7 @@ words! {
     // At the limit
     limit_reached,
     limit_confirm,
-    /// `{more}` iterations are granted again; the limit that was reached may be a multiple of it.
+    /// `{more}` further iterations are granted; the limit reached may be a multiple of it.
     limit_continue,
     limit_pause,
 
@@ -102,38 +102,43 @@ words! {
     error_agent_execution,
     error_task_not_found,
     error_file_operation,
-    error_cannot_tell,
+    error_not_evaluated,
 
-    // How it ends or rests
+    // End or pause
     paused_saved,
     done_verified,
     done_claimed,
-    /// `{n}` stops were equal.
+    /// `{n}` stops were identical.
     stuck_because,
-    /// The client ends a turn after `{cap}` blocks.
+    /// The client overrides a hook after `{cap}` blocks.
     client_cap,
     cancelled_at,
     no_active_loop,
+    /// How the last loop of the repo ended: `{task}`, `{verdict}`.
+    last_loop_ended,
+    guard_is_on,
+    guard_is_paused,
+    guard_is_off,
     report_written,
     report_lost,
 
-    // Answers to whoever starts or opens a session
+    // Shown when a loop is started or a session opens
     loop_already_runs,
     paused_loop_here,
-    nothing_holds,
+    nothing_blocks,
 
     // The always-on guard
-    guard_held,
-    /// It was red on the tree that the prompt found, so nobody is held for it.
-    guard_red_before,
-    guard_freed,
-    guard_holds_again,
+    guard_blocked,
+    /// The gates already failed on the tree at the time of the prompt, so they do not block.
+    guard_failing_before,
+    guard_checks_off,
+    guard_checks_on,
 
     // Verdicts, for a status
     verdict_verified,
     verdict_claimed,
-    verdict_held_of,
-    verdict_held,
+    verdict_blocked_of,
+    verdict_blocked,
     verdict_waiting,
     verdict_paused,
     verdict_released,
@@ -141,7 +146,7 @@ words! {
     verdict_stuck,
     verdict_tampered,
     verdict_cancelled,
-    verdict_needs_person,
+    verdict_needs_review,
     verdict_not_judged,
     verdict_unbound,
 
@@ -156,57 +161,49 @@ words! {
     label_started,
     label_last,
 
-    // Reasons, a sentence each
+    // Reasons, one sentence each
     reason_all_gates_passed,
     reason_all_markers_stated,
     reason_gates_failed,
     reason_tree_never_settled,
     reason_markers_missing,
-    reason_untidy,
-    reason_tidy,
+    reason_hygiene_failed,
+    reason_hygiene_passed,
     reason_definition_changed,
     reason_definition_revoked,
     reason_not_yet,
     reason_accepted_since,
+    reason_shipping_not_checked,
     reason_passed_after_failing,
-    reason_files_moved,
-    reason_gates_did_not_fit,
+    reason_files_replaced,
+    reason_deadline_reached,
     reason_ledger_tampered,
     ended_outside_a_stop,
-    guard_rests,
-    reason_cannot_tell,
+    guard_paused,
+    reason_not_evaluated,
     reason_promise_missing,
     reason_tasks_open,
     reason_claimed,
 
     // Grammar
-    /// Stands between the names of a list.
+    /// Between the names of a list.
     list_separator,
-    /// Stands between longer items, where a list has to go into one line.
+    /// Between longer items when a list is printed on one line.
     item_separator,
 }
 
-impl Words {
-    pub fn error_kind(&self, kind: ErrorKind) -> &'static str {
-        match kind {
-            ErrorKind::AgentExecution => self.error_agent_execution,
-            ErrorKind::TaskNotFound => self.error_task_not_found,
-            ErrorKind::FileOperation => self.error_file_operation,
-            ErrorKind::CannotTell => self.error_cannot_tell,
-        }
-    }
-
-    /// Names in a row, as this language writes them.
+impl Texts {
+    /// Joins names the way this language does.
     pub fn list<T: Display>(&self, names: &[T]) -> String {
         names.iter().map(ToString::to_string).collect::<Vec<_>>().join(self.list_separator)
     }
 }
 
-/// Names of placeholders with what stands in their place.
-pub type Values<'a> = [(&'a str, &'a dyn Display)];
+/// Placeholder names and their values.
+pub type Placeholders<'a> = [(&'a str, &'a dyn Display)];
 
-/// Puts values in the place of `{name}`. A value is never searched for placeholders; one without a value stays to be seen.
-pub fn fill(template: &str, values: &Values<'_>) -> String {
+/// Replaces each `{name}` by its value. Values are not searched for placeholders; an unknown placeholder is kept.
+pub fn fill(template: &str, values: &Placeholders<'_>) -> String {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, from)) = rest.split_once('{') {

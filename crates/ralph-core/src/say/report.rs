@@ -1,7 +1,7 @@
-//! What came of a loop, for people and scripts to read afterwards: a fold over its ledger, and its renderings.
+//! The report of a loop for people and scripts: a fold over its ledger, and its renderings.
 //!
-//! Status, recommendations and next steps follow from codes in the ledger, never from what an agent said. Every text that
-//! somebody else wrote is cleaned when it is taken up and can neither break the Markdown nor forge its `Status:` line.
+//! Status, recommendations and next steps follow from codes in the ledger, never from an agent's words. Untrusted text
+//! is cleaned, so that it cannot break the Markdown or forge its `Status:` line.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, Pa
 use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
 use crate::model::foreign_text;
-use crate::model::gate::{Answer, GateReport};
+use crate::model::gate::{CheckResult, GateReport};
 use crate::model::id::{GateName, LoopId};
 use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
 
 mod advice;
+mod failing;
 mod json;
 mod manual;
 mod markdown;
@@ -27,10 +28,11 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
+pub use failing::FailingList;
 pub use manual::{ManualOutcome, ManualReport};
-pub use terminal::{Span, StyledLine, Tone};
+pub use terminal::{StyledLine, StyledSpan, Tone};
 
-/// One loop, from its first event to the last that there is.
+/// One loop, from its first to its latest event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopReport {
     pub id: LoopId,
@@ -39,20 +41,20 @@ pub struct LoopReport {
     /// The agent that the driver runs.
     pub agent: Option<String>,
     pub began: Timestamp,
-    /// When it came to rest; while it runs, when something last happened.
+    /// When it ended or paused; while it runs, the time of the latest event.
     pub ended: Timestamp,
-    /// How many iterations it may have in all.
+    /// The iteration limit, with everything granted on top.
     pub most_iterations: Option<u32>,
-    pub iterations: Vec<Iteration>,
-    /// What went wrong besides gates that fail.
-    pub errors: Vec<Fault>,
-    pub waits: Vec<Wait>,
+    pub iterations: Vec<ReportIteration>,
+    /// Errors other than failing gates.
+    pub errors: Vec<ReportedError>,
+    pub waits: Vec<UsageLimitWait>,
     /// The iteration after which the strategy was changed.
     pub strategy_changed_after: Option<u32>,
-    /// How often the agent promised what was not so.
+    /// How often the agent gave the promise too early.
     pub false_promises: u32,
-    pub ending: Ending,
-    /// Which files differ from how the loop found them; none where that is not known.
+    pub ending: LoopEnding,
+    /// Files changed since the loop began; none if unknown.
     pub files: Option<Vec<String>>,
 }
 
@@ -64,11 +66,11 @@ pub enum LoopKind {
     Session,
 }
 
-/// One run of the agent with what came of it, or one judged stop of a session.
+/// One run of the agent with its result, or one judged stop of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Iteration {
+pub struct ReportIteration {
     pub number: u32,
-    /// How the agent's last run ended; none where a session is its own agent, or the run has not ended.
+    /// How the agent's last run ended; none for sessions and for unfinished runs.
     pub agent: Option<AgentEnd>,
     /// All runs of this iteration together.
     pub took: Option<Duration>,
@@ -77,60 +79,61 @@ pub struct Iteration {
     pub denied: Vec<Denial>,
     pub left_running: Vec<String>,
     pub switched_to: Option<String>,
-    pub gates: Vec<GateSeen>,
+    pub gates: Vec<GateInIteration>,
     pub end: Option<(Verdict, Reason)>,
-    /// The commit that keeps its tree.
+    /// The commit of its tree.
     pub commit: Option<String>,
 }
 
 /// A gate in one iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateSeen {
+pub struct GateInIteration {
     pub gate: GateName,
-    pub mark: Mark,
+    pub mark: GateMark,
     pub advisory: bool,
     pub flaky: bool,
     pub log: Option<String>,
+    pub failing: FailingList,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum GateMark {
     Passed,
     Failed,
-    CouldNotTell,
+    NotEvaluated,
     NotRun,
 }
 
-impl Mark {
+impl GateMark {
     pub fn code(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",
-            Self::CouldNotTell => "could_not_tell",
+            Self::NotEvaluated => "not_evaluated",
             Self::NotRun => "not_run",
         }
     }
 }
 
-/// Something that went wrong, and in which iteration.
+/// An error and its iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ReportedError {
     pub iteration: u32,
     pub what: String,
 }
 
-/// A usage limit that was waited for.
+/// A wait for a usage limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct UsageLimitWait {
     pub from: Timestamp,
     pub until: Timestamp,
     pub why: String,
 }
 
-/// How a loop ended, or why it rests.
+/// How a loop ended or why it is paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Its last event is no end: it runs, or whoever drove it was killed.
+pub enum LoopEnding {
+    /// No end is recorded: it runs, or its driver was killed.
     Open,
     Paused(PauseCause),
     Cancelled(CancelCause),
@@ -141,7 +144,7 @@ pub enum Ending {
     },
 }
 
-/// The word on the `Status:` line: plain and English in every language.
+/// The word on the `Status:` line, English in every language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportStatus {
     Completed,
@@ -161,10 +164,10 @@ impl ReportStatus {
     }
 }
 
-impl Ending {
+impl LoopEnding {
     pub fn status(&self) -> ReportStatus {
         match self {
-            // Whatever is used up is not done, whether or not more is granted later.
+            // A loop at its limit has failed, even if more is granted later.
             Self::Paused(PauseCause::Limit { .. }) | Self::Cancelled(CancelCause::Failed { .. }) => {
                 ReportStatus::Failed
             }
@@ -175,7 +178,7 @@ impl Ending {
                 Verdict::Released | Verdict::Failed | Verdict::Stuck | Verdict::Tampered => {
                     ReportStatus::Failed
                 }
-                Verdict::Held
+                Verdict::Blocked
                 | Verdict::Waiting
                 | Verdict::Paused
                 | Verdict::Cancelled
@@ -184,7 +187,7 @@ impl Ending {
         }
     }
 
-    /// The limit that it came to.
+    /// The limit that was reached.
     pub fn limit(&self) -> Option<LimitHit> {
         match self {
             Self::Paused(PauseCause::Limit { limit }) => Some(*limit),
@@ -195,8 +198,7 @@ impl Ending {
 }
 
 impl LoopReport {
-    /// The report of a loop that was started for a task. None for what holds somebody without having been asked to: a
-    /// guarded agent, a plain look at the gates.
+    /// The report of a loop that was started for a task. None for guarded agents and plain runs of the gates.
     pub fn fold<'a>(id: &LoopId, events: impl IntoIterator<Item = (Timestamp, &'a Event)>) -> Option<Self> {
         let mut folding = Folding { id, state: State::default(), report: None, cancelled: None };
         for (at, event) in events {
@@ -211,7 +213,7 @@ impl LoopReport {
         Self { files, ..self }
     }
 
-    /// Paths below the person's home as `~/…`: a report may be committed, and whose machine it was is nobody's business.
+    /// Shortens paths below the user's home to `~/…`, because a report may be committed.
     #[must_use]
     pub fn with_home(mut self, home: &str) -> Self {
         let logs =
@@ -232,7 +234,7 @@ impl LoopReport {
         Duration::try_from(self.ended.duration_since(self.began)).unwrap_or_default()
     }
 
-    /// None where no run said what it cost.
+    /// None if no run reported its cost.
     pub fn cost(&self) -> Option<Micros> {
         self.iterations.iter().filter_map(|iteration| iteration.cost).reduce(Micros::plus)
     }
@@ -241,19 +243,20 @@ impl LoopReport {
         self.iterations.iter().fold(Tokens::default(), |sum, iteration| sum.plus(iteration.tokens))
     }
 
-    /// The commit that keeps the last tree that was kept.
+    /// The commit of the latest committed tree.
     pub fn last_commit(&self) -> Option<&str> {
         self.iterations.iter().rev().find_map(|iteration| iteration.commit.as_deref())
     }
 
-    /// How many iterations there were. A run that the service refused is none.
+    /// The number of iterations, without runs that a usage limit refused.
     pub fn iterations_run(&self) -> usize {
-        let is_refused =
-            |row: &&Iteration| row.end.is_none() && matches!(row.agent, Some(AgentEnd::OutOfUsage { .. }));
+        let is_refused = |row: &&ReportIteration| {
+            row.end.is_none() && matches!(row.agent, Some(AgentEnd::OutOfUsage { .. }))
+        };
         self.iterations.iter().filter(|row| !is_refused(row)).count()
     }
 
-    /// Every gate that was ever seen, in the order in which they came.
+    /// Every gate of the loop, in order of appearance.
     fn gates(&self) -> Vec<&GateName> {
         let mut names: Vec<&GateName> = Vec::new();
         for seen in self.iterations.iter().flat_map(|iteration| &iteration.gates) {
@@ -264,12 +267,19 @@ impl LoopReport {
         names
     }
 
-    /// A gate after a failing one is not run; only later iterations tell that it is there.
+    /// Adds the gates that did not run because an earlier one failed; they are known from other iterations.
     fn note_gates_not_run(&mut self) {
-        let mut all: Vec<GateSeen> = Vec::new();
+        let mut all: Vec<GateInIteration> = Vec::new();
         for seen in self.iterations.iter().flat_map(|row| &row.gates) {
             if !all.iter().any(|known| known.gate == seen.gate) {
-                all.push(GateSeen { mark: Mark::NotRun, flaky: false, log: None, ..seen.clone() });
+                let failing = FailingList::default();
+                all.push(GateInIteration {
+                    mark: GateMark::NotRun,
+                    flaky: false,
+                    log: None,
+                    failing,
+                    ..seen.clone()
+                });
             }
         }
         for row in self.iterations.iter_mut().filter(|row| row.end.is_some() && !row.gates.is_empty()) {
@@ -277,13 +287,13 @@ impl LoopReport {
         }
     }
 
-    /// The last iteration in which gates were looked at.
-    fn last_judged(&self) -> Option<&Iteration> {
+    /// The last iteration in which gates ran.
+    fn last_judged(&self) -> Option<&ReportIteration> {
         self.iterations.iter().rev().find(|iteration| !iteration.gates.is_empty())
     }
 }
 
-impl Iteration {
+impl ReportIteration {
     fn new(number: u32) -> Self {
         Self {
             number,
@@ -300,13 +310,13 @@ impl Iteration {
         }
     }
 
-    fn gate(&self, name: &GateName) -> Option<&GateSeen> {
+    fn gate(&self, name: &GateName) -> Option<&GateInIteration> {
         self.gates.iter().find(|seen| seen.gate == *name)
     }
 
-    /// An iteration that nothing could be told of is tried again under the same number where no attempt was counted.
+    /// An iteration whose gates could not be evaluated is repeated under the same number.
     fn is_open(&self) -> bool {
-        matches!(self.end, None | Some((_, Reason::CannotTell { .. })))
+        matches!(self.end, None | Some((_, Reason::NotEvaluated { .. })))
     }
 
     fn agent_ended(&mut self, run: &AgentRun) {
@@ -331,16 +341,17 @@ impl Iteration {
 
     fn gate_ran(&mut self, report: &GateReport) {
         let mark = match report.outcome.answer() {
-            Answer::Pass => Mark::Passed,
-            Answer::Fail => Mark::Failed,
-            Answer::NotYet | Answer::CannotTell => Mark::CouldNotTell,
+            CheckResult::Pass => GateMark::Passed,
+            CheckResult::Fail => GateMark::Failed,
+            CheckResult::NotYet | CheckResult::CannotTell => GateMark::NotEvaluated,
         };
-        let seen = GateSeen {
+        let seen = GateInIteration {
             gate: GateName::new(plain(report.gate.as_str())),
             mark,
             advisory: report.advisory,
             flaky: report.flaky(),
             log: report.log.as_deref().map(plain),
+            failing: FailingList::of(report),
         };
         match self.gates.iter_mut().find(|known| known.gate == seen.gate) {
             Some(known) => *known = seen,
@@ -349,7 +360,7 @@ impl Iteration {
     }
 }
 
-/// A report on its way, beside the state that the same events make.
+/// A report under construction, beside the state of the same events.
 struct Folding<'a> {
     id: &'a LoopId,
     state: State,
@@ -399,7 +410,7 @@ impl Folding<'_> {
             waits: Vec::new(),
             strategy_changed_after: None,
             false_promises: 0,
-            ending: Ending::Open,
+            ending: LoopEnding::Open,
             files: None,
         })
     }
@@ -408,10 +419,10 @@ impl Folding<'_> {
         match event {
             Event::IterationBegan { iteration, .. } => drop(self.iteration(*iteration)),
             Event::AgentEnded { iteration, run } => self.agent_ended(*iteration, run),
-            Event::Kept { iteration, commit } => self.kept(*iteration, commit),
-            Event::WaitsUntil { until, why } => {
+            Event::Committed { iteration, commit } => self.kept(*iteration, commit),
+            Event::WaitingUntil { until, why } => {
                 if let Some(report) = &mut self.report {
-                    report.waits.push(Wait { from: at, until: *until, why: plain(why) });
+                    report.waits.push(UsageLimitWait { from: at, until: *until, why: plain(why) });
                 }
             }
             Event::StrategyChanged => {
@@ -431,14 +442,14 @@ impl Folding<'_> {
                 }
             }
             Event::Judged(judgement) => self.judged(judgement),
-            Event::CannotTell { trouble, verdict, .. } => {
+            Event::NotEvaluated { trouble, verdict, .. } => {
                 self.err(&trouble.to_string());
-                let end = (*verdict, Reason::CannotTell { trouble: trouble.clone() });
+                let end = (*verdict, Reason::NotEvaluated { trouble: trouble.clone() });
                 if let Some(row) = self.current() {
                     row.end = Some(end);
                 }
             }
-            Event::Erred { error, .. } => self.err(&error.what),
+            Event::ErrorSeen { error, .. } => self.err(&error.what),
             Event::Cancelled { why } => self.cancelled = Some(why.clone()),
             _ => {}
         }
@@ -452,13 +463,15 @@ impl Folding<'_> {
             AgentEnd::Failed { why } => self.err(&format!("the agent failed: {why}")),
             AgentEnd::CouldNotStart { why } => self.err(&format!("the agent could not be started: {why}")),
             AgentEnd::LoginRefused { why } => self.err(&format!("the agent's login was refused: {why}")),
-            AgentEnd::TimedOut => self.err("the agent took too long and was ended"),
-            AgentEnd::WentSilent => self.err("the agent went silent and was ended"),
+            AgentEnd::TimedOut => self.err("the agent exceeded its time limit and was killed"),
+            AgentEnd::WentSilent => {
+                self.err("the agent produced no output or change for too long and was killed");
+            }
             AgentEnd::Finished | AgentEnd::OutOfUsage { .. } | AgentEnd::Interrupted => {}
         }
     }
 
-    /// What is kept before the first iteration belongs to none.
+    /// A commit from before the first iteration belongs to no row.
     fn kept(&mut self, iteration: u32, commit: &str) {
         let rows = self.report.iter_mut().flat_map(|report| &mut report.iterations);
         if let Some(row) = rows.rev().find(|row| row.number == iteration) {
@@ -467,9 +480,9 @@ impl Folding<'_> {
     }
 
     fn judged(&mut self, judgement: &Judgement) {
-        // Every gate passed; one that was not run again has a receipt for this very tree.
+        // Every gate passed; gates that did not run again have a receipt for this tree.
         let all_passed = judgement.tree.is_some() && judgement.failures.is_empty();
-        let known: Vec<GateSeen> = self
+        let known: Vec<GateInIteration> = self
             .report
             .iter()
             .flat_map(|report| &report.iterations)
@@ -479,7 +492,14 @@ impl Folding<'_> {
         if all_passed && !matches!(judgement.reason, Reason::TreeNeverSettled { .. }) {
             for seen in known {
                 if row.gate(&seen.gate).is_none() && !seen.advisory {
-                    row.gates.push(GateSeen { mark: Mark::Passed, flaky: false, log: None, ..seen });
+                    let failing = FailingList::default();
+                    row.gates.push(GateInIteration {
+                        mark: GateMark::Passed,
+                        flaky: false,
+                        log: None,
+                        failing,
+                        ..seen
+                    });
                 }
             }
         }
@@ -487,7 +507,7 @@ impl Folding<'_> {
     }
 
     fn err(&mut self, what: &str) {
-        let fault = Fault { iteration: self.current_number(), what: plain(what) };
+        let fault = ReportedError { iteration: self.current_number(), what: plain(what) };
         if let Some(report) = &mut self.report
             && report.errors.last() != Some(&fault)
         {
@@ -495,7 +515,7 @@ impl Folding<'_> {
         }
     }
 
-    /// The iteration that something belongs to which names none.
+    /// The iteration of an event that names none.
     fn current_number(&self) -> u32 {
         let rows = self.report.as_ref().map(|report| (report.kind, report.iterations.last()));
         match rows {
@@ -505,14 +525,14 @@ impl Folding<'_> {
         }
     }
 
-    fn current(&mut self) -> Option<&mut Iteration> {
+    fn current(&mut self) -> Option<&mut ReportIteration> {
         self.iteration(self.current_number())
     }
 
-    fn iteration(&mut self, number: u32) -> Option<&mut Iteration> {
+    fn iteration(&mut self, number: u32) -> Option<&mut ReportIteration> {
         let rows = &mut self.report.as_mut()?.iterations;
         if !rows.last().is_some_and(|row| row.number == number && row.is_open()) {
-            rows.push(Iteration::new(number));
+            rows.push(ReportIteration::new(number));
         }
         rows.last_mut()
     }
@@ -526,19 +546,19 @@ impl Folding<'_> {
             Some(Attempts::Unlimited) | None => None,
         };
         report.ending = match (state.status, self.cancelled, state.last) {
-            (Status::Paused { why, .. }, ..) => Ending::Paused(why),
-            (Status::Ended { .. }, Some(why), _) => Ending::Cancelled(why),
+            (Status::Paused { why, .. }, ..) => LoopEnding::Paused(why),
+            (Status::Ended { .. }, Some(why), _) => LoopEnding::Cancelled(why),
             (Status::Ended { verdict }, _, Some(last)) => {
-                Ending::Judged { verdict, reason: last.judgement.reason, limit: last.judgement.limit }
+                LoopEnding::Judged { verdict, reason: last.judgement.reason, limit: last.judgement.limit }
             }
-            (Status::Ended { .. } | Status::Running | Status::Fresh, ..) => Ending::Open,
+            (Status::Ended { .. } | Status::Running | Status::Fresh, ..) => LoopEnding::Open,
         };
         report.note_gates_not_run();
         Some(report)
     }
 }
 
-/// How the agent ended, with its own words made harmless.
+/// The agent's end with its texts cleaned.
 fn cleaned_end(ended: &AgentEnd) -> AgentEnd {
     match ended {
         AgentEnd::Failed { why } => AgentEnd::Failed { why: plain(why) },
@@ -549,7 +569,7 @@ fn cleaned_end(ended: &AgentEnd) -> AgentEnd {
     }
 }
 
-/// Somebody else's text without escapes, secrets and hidden characters.
+/// Untrusted text without escapes, secrets and hidden characters.
 fn plain(text: &str) -> String {
     foreign_text::clean(text.as_bytes(), &Secrets::default())
 }

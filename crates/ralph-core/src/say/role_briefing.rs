@@ -1,17 +1,17 @@
-//! What an agent hears when it is called into a session whose work is judged: by what, by which standards, and for what.
-//! Short: every agent that is called pays for it.
+//! The briefing of a sub-agent in a judged session: the gates, the standards and the task. Short, because every call
+//! pays for it.
 
 use crate::model::gate::Gate;
 
-/// More gates than this are only counted.
+/// Further gates are only counted.
 const MOST_GATES: usize = 12;
 const MOST_TASK: usize = 500;
 
-/// `task` is that of the session's loop, where it carries one.
+/// `task` is that of the session's loop, if it has one.
 pub fn text(gates: &[Gate], task: Option<&str>) -> String {
     let required: Vec<&Gate> = gates.iter().filter(|gate| !gate.advisory).collect();
     let mut lines =
-        vec!["This work is judged by ralph. These gates decide, on the files as they are:".to_owned()];
+        vec!["ralph judges this work. These gates decide, on the files as you leave them:".to_owned()];
     lines.extend(required.iter().take(MOST_GATES).map(|gate| {
         let command = gate.run.trim().lines().next().unwrap_or_default();
         format!("- {command}")
@@ -23,13 +23,12 @@ pub fn text(gates: &[Gate], task: Option<&str>) -> String {
         "Run the tests you need; ralph runs all gates when you stop. Only gate results count.".to_owned(),
     );
     lines.push(
-        "Leave no debugger statements, placeholders, private keys or files that cannot be parsed behind, and never weaken \
-         a test or a gate: if one is wrong, say so."
+        "Leave no debugger statements, placeholders, private keys or unparsable files behind, and never weaken a test or a gate: if one is wrong, report it."
             .to_owned(),
     );
     if let Some(task) = task.map(str::trim).filter(|task| !task.is_empty()) {
         let task: String = task.chars().take(MOST_TASK).collect();
-        lines.push(format!("The session works on: {task}"));
+        lines.push(format!("The session's task: {task}"));
     }
     lines.join("\n")
 }
@@ -37,38 +36,27 @@ pub fn text(gates: &[Gate], task: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::gate::{DEFAULT_TIMEOUT, Order};
-    use crate::model::id::GateName;
 
     fn gate(run: &str, advisory: bool) -> Gate {
-        Gate {
-            name: GateName::new(run),
-            run: run.into(),
-            timeout: DEFAULT_TIMEOUT,
-            advisory,
-            inputs: Vec::new(),
-            retries: 0,
-            results: None,
-            order: Order::AfterAllAbove,
-        }
+        Gate { advisory, ..Gate::sample(run, run) }
     }
 
     #[test]
     fn it_names_the_gates_the_standards_and_the_task() {
-        let told =
-            text(&[gate("cargo test\nmore", false), gate("cargo audit", true)], Some(" mend the login \n"));
-        assert!(
-            told.contains("\n- cargo test\n") && !told.contains("audit") && !told.contains("more"),
-            "{told}"
-        );
-        assert!(told.ends_with("The session works on: mend the login"), "{told}");
-        assert!(!text(&[gate("x", false)], None).contains("works on"));
+        let briefing =
+            text(&[gate("cargo test\nmore", false), gate("cargo audit", true)], Some(" fix the login \n"));
+        insta::assert_snapshot!("role_briefing", briefing);
+        assert!(!text(&[gate("x", false)], None).contains("session's task"));
     }
 
     #[test]
     fn it_stays_short() {
         let gates: Vec<Gate> = (0..100).map(|number| gate(&format!("gate {number}"), false)).collect();
-        let told = text(&gates, Some(&"long ".repeat(1_000)));
-        assert!(told.contains("- and 88 more") && told.len() < 1_500, "{} {told}", told.len());
+        let briefing = text(&gates, Some(&"long ".repeat(1_000)));
+        assert!(
+            briefing.contains("- and 88 more") && briefing.len() < 1_500,
+            "{} {briefing}",
+            briefing.len()
+        );
     }
 }

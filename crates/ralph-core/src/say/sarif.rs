@@ -1,11 +1,11 @@
-//! Gate reports as SARIF 2.1.0, for code scanning: a run for each gate, a result for each failing test or problem.
+//! Gate reports as SARIF 2.1.0 for code scanning: one run per gate, one result per failing test or problem.
 
 use serde_json::{Value, json};
 
-use crate::model::gate::{Answer, GateReport, Outcome};
+use crate::model::gate::{CheckResult, GateOutcome, GateReport};
 use crate::model::results::{Failure, Severity};
 
-/// `root` is the repo's folder: files inside it are named from there.
+/// Files inside `root`, the repo's folder, get relative paths.
 pub fn log(reports: &[GateReport], root: &str) -> Value {
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -17,17 +17,17 @@ pub fn log(reports: &[GateReport], root: &str) -> Value {
 fn run(report: &GateReport, root: &str) -> Value {
     let failures = report.failures();
     let mut results: Vec<Value> = failures.iter().map(|failure| result(failure, root)).collect();
-    if results.is_empty() && report.outcome.answer() != Answer::Pass {
+    if results.is_empty() && report.outcome.answer() != CheckResult::Pass {
         let text = format!("gate `{}` {}", report.gate, report.outcome.sentence());
         results.push(json!({ "ruleId": "gate", "level": "error", "message": { "text": text } }));
     }
     let mut invocation = json!({
         "commandLine": report.run,
-        "executionSuccessful": report.outcome.answer() != Answer::CannotTell,
+        "executionSuccessful": report.outcome.answer() != CheckResult::CannotTell,
     });
     match report.outcome {
-        Outcome::Passed => invocation["exitCode"] = json!(0),
-        Outcome::Failed { code } => invocation["exitCode"] = json!(code),
+        GateOutcome::Passed => invocation["exitCode"] = json!(0),
+        GateOutcome::Failed { code } => invocation["exitCode"] = json!(code),
         _ => {}
     }
     json!({
@@ -42,7 +42,7 @@ fn run(report: &GateReport, root: &str) -> Value {
     })
 }
 
-/// Every rule that a result names, once.
+/// Every rule used by a result, once.
 fn rules(results: &[Value]) -> Vec<Value> {
     let mut ids: Vec<&str> = results.iter().filter_map(|result| result["ruleId"].as_str()).collect();
     ids.sort_unstable();
@@ -60,7 +60,7 @@ fn result(failure: &Failure<'_>, root: &str) -> Value {
     let mut result = json!({ "ruleId": rule, "level": level, "message": { "text": message(failure) } });
     if let Some(file) = failure.file {
         let mut place = json!({ "artifactLocation": { "uri": uri(relative(file, root)) } });
-        // Lines and columns begin with 1.
+        // SARIF counts lines and columns from 1.
         if let Some(line) = failure.line.filter(|line| *line > 0) {
             place["region"] = json!({ "startLine": line });
             if let Some(column) = failure.column.filter(|column| *column > 0) {
@@ -79,7 +79,7 @@ fn message(failure: &Failure<'_>) -> String {
     if parts.is_empty() { "failed".into() } else { parts.join(": ") }
 }
 
-/// A file's path from the repo's folder, where it is inside.
+/// A file's path relative to the repo's folder, if it is inside.
 pub(super) fn relative<'a>(file: &'a str, root: &str) -> &'a str {
     let inside = file.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
     inside.unwrap_or(file)
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn it_is_read_back_by_our_own_reader() {
         let output = "/repo/src/a b.c:3:5: error: no such type\nsrc/b.c:4:1: error: bad\n";
-        let passed = GateReport { outcome: Outcome::Passed, ..report("") };
+        let passed = GateReport { outcome: GateOutcome::Passed, ..report("") };
         let log = log(&[passed, report(output), report("nothing is known about it")], "/repo");
         let uri =
             &log["runs"][1]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];

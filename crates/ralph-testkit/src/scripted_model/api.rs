@@ -1,16 +1,16 @@
-//! The services that the model can stand in for: which paths they have, how a request reads, how an answer is written.
-//! What is said is the script's; only the clothes differ, so each service is one small file of pure functions.
+//! The APIs that the model can imitate: their paths, how a request is parsed, how an answer is encoded.
+//! The answers come from the script; only the encoding differs, so each API is one small file of pure functions.
 
 use serde_json::Value;
 
-use super::stage::Heard;
+use super::stage::Conversation;
 
 mod chat;
 mod gemini;
 mod messages;
 mod responses;
 
-/// The service that a [`ScriptedModel`](super::ScriptedModel) looks like.
+/// The API of a [`ScriptedModel`](super::ScriptedModel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Api {
     /// Anthropic's Messages API, for Claude Code.
@@ -26,14 +26,14 @@ pub enum Api {
 
 /// Where a request goes.
 pub(super) enum Route {
-    /// The model is asked.
+    /// A request to the model.
     Message,
-    /// Something small that is always answered the same.
+    /// A small request with a fixed answer.
     Plain(Value),
     Nowhere,
 }
 
-/// An answer of the model, before it is written down for a service.
+/// An answer of the model, before it is encoded for an API.
 pub(super) struct Message {
     pub(super) id: String,
     pub(super) model: String,
@@ -71,12 +71,12 @@ impl Api {
         }
     }
 
-    pub(super) fn heard(self, body: &Value) -> Heard {
+    pub(super) fn conversation(self, body: &Value) -> Conversation {
         match self {
-            Self::Messages => messages::heard(body),
-            Self::Responses => responses::heard(body),
-            Self::Chat => chat::heard(body),
-            Self::Gemini => gemini::heard(body),
+            Self::Messages => messages::conversation(body),
+            Self::Responses => responses::conversation(body),
+            Self::Chat => chat::conversation(body),
+            Self::Gemini => gemini::conversation(body),
         }
     }
 
@@ -89,7 +89,7 @@ impl Api {
         }
     }
 
-    /// The same as a stream. An event's name is its `type`, where the service names them.
+    /// The same as a stream. An event's name is its `type`, if the API names events.
     pub(super) fn events(self, message: &Message) -> Vec<Value> {
         match self {
             Self::Messages => messages::events(message),
@@ -99,7 +99,7 @@ impl Api {
         }
     }
 
-    /// What follows the last event, where that is no event.
+    /// What follows the last event, if it is not an event itself.
     pub(super) fn end_of_stream(self) -> Option<&'static str> {
         (self == Self::Chat).then_some(chat::END_OF_STREAM)
     }

@@ -1,5 +1,5 @@
-//! The wire of the scripted model: as much of HTTP/1.1 as the clients use. Every answer closes its connection, which
-//! makes the end of a stream plain and keeps a thread for one request only. What the bodies hold is the API's own.
+//! The HTTP of the scripted model: as much of HTTP/1.1 as the clients use. Every answer closes its connection, which
+//! marks the end of a stream and keeps one thread per request. The bodies belong to the API.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::api::{Message, Route, Spoken};
 use super::{Answer, Api, Shared, lock};
 
-/// A conversation with all its files fits well; what does not is a mistake.
+/// Large enough for a conversation with all its files; anything larger is a mistake.
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 const LARGEST_HEAD: u64 = 256 * 1024;
-/// A client that stops half way through a request must not keep a thread for ever.
+/// A client that stops half way through a request must not block a thread forever.
 const READ_PATIENCE: Duration = Duration::from_secs(60);
 
 struct Call {
@@ -23,7 +23,7 @@ struct Call {
     body: Vec<u8>,
 }
 
-/// Serves the one request of a connection. A client that hangs up is no problem of the script: it may be ended in
+/// Serves the one request of a connection. A client that hangs up is not a problem of the script: it may be ended in
 /// the middle of an answer.
 pub(super) fn converse(stream: &TcpStream, shared: &Shared) {
     if let Err(error) = answer(stream, shared)
@@ -33,7 +33,7 @@ pub(super) fn converse(stream: &TcpStream, shared: &Shared) {
         let body = shared.api.error(400, "invalid_request_error", &error.to_string());
         json_reply(stream, 400, &body, &[], true).ok();
     }
-    // Not left to drop: the acceptor holds a second handle of this connection, and the client waits for its end.
+    // Closed explicitly: the acceptor has a second handle of this connection, and the client waits for its end.
     stream.shutdown(Shutdown::Write).ok();
 }
 
@@ -51,7 +51,7 @@ fn answer(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-/// `None` for a connection that was opened and closed without a word.
+/// `None` for a connection that was opened and closed without data.
 fn read_call(stream: &TcpStream) -> io::Result<Option<Call>> {
     let mut reader = BufReader::new(stream);
     let mut head = reader.by_ref().take(LARGEST_HEAD);
@@ -116,7 +116,7 @@ fn message(stream: &TcpStream, shared: &Shared, call: &Call) -> io::Result<()> {
     }
 }
 
-/// Unique over all models of this process and, for a session that is continued, of other processes.
+/// Unique among all models of this process and, for a session that is continued, of other processes.
 fn unique() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("{:012}{:012}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))

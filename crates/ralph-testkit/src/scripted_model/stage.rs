@@ -1,4 +1,4 @@
-//! Which turn answers a request, and whether the request was what the script expected. No network here: a request
+//! Selects the turn that answers a request, and checks the request against the script. No network here: a request
 //! body goes in, a turn comes out.
 
 use std::mem;
@@ -10,7 +10,7 @@ use super::{Api, Condition, Lane, MAX_REQUESTS, Needle, Request, Script, Served,
 /// How much of a request a problem quotes.
 const QUOTE: usize = 2000;
 
-/// The script while it is played.
+/// The script in progress.
 #[derive(Debug)]
 pub(super) struct Stage {
     api: Api,
@@ -21,7 +21,7 @@ pub(super) struct Stage {
     refused: usize,
 }
 
-/// A lane and how far it is.
+/// A lane and its position.
 #[derive(Debug)]
 struct Part {
     lane: Lane,
@@ -40,7 +40,7 @@ impl Stage {
         }
     }
 
-    /// Takes a request and gives the turn that answers it.
+    /// Takes a request and returns the turn that answers it.
     pub(super) fn take(&mut self, body: Value) -> Turn {
         if self.served.requests.len() == MAX_REQUESTS {
             self.refused += 1;
@@ -50,17 +50,17 @@ impl Stage {
                 "the scripted model's request limit is reached",
             );
         }
-        let heard = self.api.heard(&body);
-        let (request, turn, problems) = self.part_for(&heard).play(heard.last_user, body);
+        let conversation = self.api.conversation(&body);
+        let (request, turn, problems) = self.part_for(&conversation).play(conversation.last_user, body);
         self.served.requests.push(request);
         self.served.problems.extend(problems);
         turn
     }
 
-    fn part_for(&mut self, heard: &Heard) -> &mut Part {
-        if let Some(at) = self.lanes.iter().position(|part| part.lane.takes(heard)) {
+    fn part_for(&mut self, conversation: &Conversation) -> &mut Part {
+        if let Some(at) = self.lanes.iter().position(|part| part.lane.takes(conversation)) {
             &mut self.lanes[at]
-        } else if heard.has_tools {
+        } else if conversation.has_tools {
             &mut self.main
         } else {
             &mut self.side
@@ -75,7 +75,7 @@ impl Stage {
         self.served.problems.push(problem);
     }
 
-    /// Ends the play: what was expected and never came is a problem too.
+    /// Ends the script: an expected request that never came is a problem too.
     pub(super) fn close(&mut self) -> Served {
         let mut served = mem::take(&mut self.served);
         if self.refused > 0 {
@@ -85,7 +85,7 @@ impl Stage {
             ));
         }
         for part in self.lanes.iter().chain([&self.main]) {
-            served.problems.extend(part.never_asked());
+            served.problems.extend(part.never_requested());
         }
         served
     }
@@ -114,7 +114,7 @@ impl Part {
         (Request { lane: name.clone(), turn, last_user, body }, played, problems)
     }
 
-    fn never_asked(&self) -> impl Iterator<Item = String> {
+    fn never_requested(&self) -> impl Iterator<Item = String> {
         let rest = self.lane.turns.iter().enumerate().skip(self.asked);
         rest.filter(|(_, turn)| !turn.needles.is_empty()).map(|(at, turn)| {
             let wants: Vec<_> = turn.needles.iter().map(Needle::describe).collect();
@@ -128,18 +128,18 @@ impl Part {
 }
 
 impl Lane {
-    fn takes(&self, heard: &Heard) -> bool {
-        self.conditions.iter().all(|condition| condition.holds(heard))
+    fn takes(&self, conversation: &Conversation) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(conversation))
     }
 }
 
 impl Condition {
-    fn holds(&self, heard: &Heard) -> bool {
+    fn holds(&self, conversation: &Conversation) -> bool {
         match self {
-            Self::FirstUser(needle) => heard.users.first().is_some_and(|text| text.contains(needle)),
-            Self::AnyUser(needle) => heard.users.iter().any(|text| text.contains(needle)),
-            Self::LastUser(needle) => heard.last_user.contains(needle),
-            Self::System(needle) => heard.system.contains(needle),
+            Self::FirstUser(needle) => conversation.users.first().is_some_and(|text| text.contains(needle)),
+            Self::AnyUser(needle) => conversation.users.iter().any(|text| text.contains(needle)),
+            Self::LastUser(needle) => conversation.last_user.contains(needle),
+            Self::System(needle) => conversation.system.contains(needle),
         }
     }
 }
@@ -171,11 +171,11 @@ impl Needle {
     }
 }
 
-/// Who says a part of a conversation.
+/// The author of a part of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voice {
     Model,
-    /// The person, and what is given back to the model in the person's name: tool results, feedback.
+    /// The user, and what the client sends to the model in the user's name: tool results, feedback.
     User,
     /// The client itself.
     Other,
@@ -187,18 +187,18 @@ pub(super) struct Item {
     pub(super) text: String,
 }
 
-/// The text of a request, sorted by who said it.
-pub(super) struct Heard {
+/// The text of a request, grouped by author.
+pub(super) struct Conversation {
     users: Vec<String>,
     last_user: String,
     system: String,
     has_tools: bool,
 }
 
-impl Heard {
+impl Conversation {
     pub(super) fn new(items: impl IntoIterator<Item = Item>, system: String, has_tools: bool) -> Self {
         let items: Vec<Item> = items.into_iter().collect();
-        // Everything the model did not say itself counts, whatever role the client gives it.
+        // Everything that is not from the model counts, whatever role the client gives it.
         let spoken = items.iter().rposition(|item| item.voice == Voice::Model);
         let since = &items[spoken.map_or(0, |at| at + 1)..];
         let last_user = since.iter().map(|item| item.text.as_str()).collect::<Vec<_>>().join("\n");
@@ -207,7 +207,7 @@ impl Heard {
     }
 }
 
-/// The end of a text is where the newest thing was said.
+/// The newest text is at the end.
 fn quoted(text: &str) -> String {
     match text.char_indices().rev().nth(QUOTE) {
         None => format!("{text:?}"),
@@ -238,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_the_model_spoke_is_all_text_of_every_later_message() {
-        let heard = Api::Messages.heard(&body(&json!([
+    fn text_since_the_last_model_message_is_that_of_every_later_message() {
+        let conversation = Api::Messages.conversation(&body(&json!([
             {"role": "user", "content": "first"},
             {"role": "assistant", "content": [{"type": "text", "text": "spoken"}]},
             {"role": "user", "content": [
@@ -247,13 +247,13 @@ mod tests {
                 {"type": "text", "text": "<system-reminder>note</system-reminder>"}]},
             {"role": "user", "content": "feedback"},
         ])));
-        assert_eq!(heard.last_user, "result\n<system-reminder>note</system-reminder>\nfeedback");
-        assert_eq!(heard.users[0], "first");
+        assert_eq!(conversation.last_user, "result\n<system-reminder>note</system-reminder>\nfeedback");
+        assert_eq!(conversation.users[0], "first");
     }
 
     #[test]
-    fn a_request_reads_the_same_whichever_service_it_is_for() {
-        let responses = Api::Responses.heard(&json!({
+    fn a_request_reads_the_same_for_every_service() {
+        let responses = Api::Responses.conversation(&json!({
             "instructions": "rules",
             "tools": [{"name": "exec_command"}],
             "input": [
@@ -263,7 +263,7 @@ mod tests {
                 {"type": "function_call_output", "call_id": "c", "output": "result"},
             ],
         }));
-        let chat = Api::Chat.heard(&json!({
+        let chat = Api::Chat.conversation(&json!({
             "tools": [{"type": "function", "function": {"name": "bash"}}],
             "messages": [
                 {"role": "system", "content": "rules"},
@@ -272,7 +272,7 @@ mod tests {
                 {"role": "tool", "tool_call_id": "c", "content": "result"},
             ],
         }));
-        let gemini = Api::Gemini.heard(&json!({
+        let gemini = Api::Gemini.conversation(&json!({
             "systemInstruction": {"parts": [{"text": "rules"}]},
             "tools": [{"functionDeclarations": [{"name": "write_file"}]}],
             "contents": [
@@ -281,15 +281,15 @@ mod tests {
                 {"role": "user", "parts": [{"functionResponse": {"response": {"output": "result"}}}]},
             ],
         }));
-        for heard in [responses, chat, gemini] {
-            assert_eq!(heard.users, ["first", "result"]);
-            assert_eq!(heard.last_user, "result");
-            assert_eq!(heard.system, "rules");
-            assert!(heard.has_tools);
+        for conversation in [responses, chat, gemini] {
+            assert_eq!(conversation.users, ["first", "result"]);
+            assert_eq!(conversation.last_user, "result");
+            assert_eq!(conversation.system, "rules");
+            assert!(conversation.has_tools);
         }
         let side = json!({"contents": [], "tools": [{"googleSearch": {}}]});
         assert!(
-            !Api::Gemini.heard(&side).has_tools,
+            !Api::Gemini.conversation(&side).has_tools,
             "a search of the service's own is no tool of the client"
         );
     }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn needles_are_looked_for_and_looked_out_for() {
+    fn expected_and_unexpected_needles_are_checked() {
         let turns = vec![Turn::say("a").expecting("YES"), Turn::say("b").expecting_not("NO")];
         let mut stage = Stage::new(Api::Messages, Script::new().main(turns));
         stage.take(asking("maybe"));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_with_a_needle_that_nobody_asked_for_is_a_problem() {
+    fn an_expected_turn_that_is_never_requested_is_a_problem() {
         let mut stage = Stage::new(
             Api::Messages,
             Script::new().main(vec![Turn::say("a"), Turn::say("b").expecting("YES")]),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_after_the_limit_is_refused_and_told() {
+    fn the_request_after_the_limit_is_refused_and_reported() {
         let mut stage = Stage::new(Api::Messages, Script::new().then_repeat(Turn::say("again")));
         for _ in 0..MAX_REQUESTS {
             assert_eq!(said(&stage.take(asking("go"))), "again");

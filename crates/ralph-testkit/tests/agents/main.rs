@@ -1,60 +1,59 @@
 //! The profiles of the driver against the real clients: the command line that the driver would run, the real program, a
 //! scripted model, and the stream read as the driver reads it. A flag that a client does not have, a prompt that does not
-//! arrive or a row of the stream that we misread shows here, before any loop is run.
+//! arrive or a row of the stream that we misread shows up here, before any loop is run.
 
 mod scene;
 
 use std::time::SystemTime;
 
-use ralph_core::clients::stream::Limit;
+use ralph_core::clients::stream::UsageLimit;
 use ralph_testkit::{AgentClient, Turn};
-use scene::{goes_on_with_its_session, is_refused, works_as_its_profile_says};
+use scene::{is_refused, resumes_its_session, works_as_its_profile_says};
 
 #[test]
 fn claude_works_as_its_profile_says() {
-    let Some(client) = AgentClient::claude_for_test("claude_works_as_its_profile_says") else { return };
+    let client = AgentClient::claude();
     works_as_its_profile_says(client, "Write", "Bash", Some((300, 60)));
 }
 
 #[test]
 fn codex_works_as_its_profile_says() {
-    let Some(client) = AgentClient::codex_for_test("codex_works_as_its_profile_says") else { return };
+    let client = AgentClient::codex();
     works_as_its_profile_says(client, "edit", "shell", Some((300, 60)));
 }
 
 #[test]
 fn gemini_works_as_its_profile_says() {
-    let Some(client) = AgentClient::gemini_for_test("gemini_works_as_its_profile_says") else { return };
+    let client = AgentClient::gemini();
     works_as_its_profile_says(client, "write_file", "run_shell_command", Some((300, 60)));
 }
 
 #[test]
-fn claude_goes_on_with_its_session() {
-    let Some(client) = AgentClient::claude_for_test("claude_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "claude-haiku-4-5");
+fn claude_resumes_its_session() {
+    let client = AgentClient::claude();
+    resumes_its_session(client, "claude-haiku-4-5");
 }
 
 #[test]
-fn codex_goes_on_with_its_session() {
-    let Some(client) = AgentClient::codex_for_test("codex_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "another-model");
+fn codex_resumes_its_session() {
+    let client = AgentClient::codex();
+    resumes_its_session(client, "another-model");
 }
 
 #[test]
-fn gemini_goes_on_with_its_session() {
-    let Some(client) = AgentClient::gemini_for_test("gemini_goes_on_with_its_session") else { return };
-    goes_on_with_its_session(client, "gemini-2.5-pro");
+fn gemini_resumes_its_session() {
+    let client = AgentClient::gemini();
+    resumes_its_session(client, "gemini-2.5-pro");
 }
 
-fn seconds_from_now(limit: &Limit) -> Option<i64> {
+fn seconds_from_now(limit: &UsageLimit) -> Option<i64> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     limit.until.map(|until| until.as_second() - i64::try_from(now).unwrap())
 }
 
 #[test]
 fn a_subscription_of_claude_says_when_it_can_be_used_again() {
-    let name = "a_subscription_of_claude_says_when_it_can_be_used_again";
-    let Some(client) = AgentClient::claude_for_test(name) else { return };
+    let client = AgentClient::claude();
     let reset = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 3600;
     let refusal = Turn::api_error(429, "rate_limit_error", "This request would exceed your rate limit.")
         .header("anthropic-ratelimit-unified-status", "rejected")
@@ -68,32 +67,30 @@ fn a_subscription_of_claude_says_when_it_can_be_used_again() {
 
 #[test]
 fn an_overload_of_claude_is_a_limit() {
-    let Some(client) = AgentClient::claude_for_test("an_overload_of_claude_is_a_limit") else { return };
+    let client = AgentClient::claude();
     let refusal = Turn::api_error(529, "overloaded_error", "Overloaded");
     let limit = is_refused(client, &refusal, &[("CLAUDE_CODE_MAX_RETRIES", "1")], Some(529));
     assert_eq!(limit.until, None);
 }
 
 #[test]
-fn what_refuses_codex_is_a_limit() {
-    let Some(client) = AgentClient::codex_for_test("what_refuses_codex_is_a_limit") else { return };
-    for (status, kind, told) in [
+fn a_refusal_of_codex_is_a_limit() {
+    let client = AgentClient::codex();
+    for (status, kind, message) in [
         (429, "usage_limit_reached", None),
         (429, "rate_limit_exceeded", Some(429)),
         (503, "server_is_overloaded", None),
         (503, "of some other kind", Some(503)),
     ] {
         let refusal = Turn::api_error(status, kind, "Not now.");
-        assert_eq!(is_refused(client.clone(), &refusal, &[], told).until, None);
+        assert_eq!(is_refused(client.clone(), &refusal, &[], message).until, None);
     }
 }
 
-/// Only one that is far away: the client itself waits for a near one, and for an overload four minutes.
+/// Only a distant end: the client itself waits for a near one, and four minutes for an overload.
 #[test]
 fn a_quota_of_gemini_is_a_limit_with_its_end() {
-    let Some(client) = AgentClient::gemini_for_test("a_quota_of_gemini_is_a_limit_with_its_end") else {
-        return;
-    };
+    let client = AgentClient::gemini();
     let refusal = Turn::api_error(429, "RESOURCE_EXHAUSTED", "Quota exceeded. Please retry in 3600s.");
     let limit = is_refused(client, &refusal, &[], Some(429));
     let seconds = seconds_from_now(&limit).expect("a stated end");

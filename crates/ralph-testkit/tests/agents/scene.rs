@@ -1,4 +1,4 @@
-//! A project, a home and a client in it, run by the command line that the driver would run; and what must be so for every
+//! A project, a home and a client in it, run by the command line that the driver would run; and the assertions for every
 //! client.
 
 use std::fs::{self, File};
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use ralph_core::clients::list;
-use ralph_core::clients::profile::{CommandLine, Context, RunWish, Value, command_line};
-use ralph_core::clients::stream::{Channel, Limit, StreamSummary};
-use ralph_core::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
-use ralph_core::model::id::{GateName, SessionId};
+use ralph_core::clients::profile::{CommandLine, Context, RunOptions, Value, command_line};
+use ralph_core::clients::stream::{Channel, StreamSummary, UsageLimit};
+use ralph_core::model::gate::Gate;
+use ralph_core::model::id::SessionId;
 use ralph_core::model::money::Micros;
 use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
 use tempfile::TempDir;
 
-/// More than a command line holds of one argument, and every character that a shell or a terminal could take ill.
+/// Longer than one command line argument may be, with every character that a shell or a terminal could misinterpret.
 fn long_prompt() -> String {
     format!(
         "PROMPT-CANARY \"quoted\" `ticked` $HOME 'single' \\ é 漢\n{}\nPROMPT-END\n",
@@ -22,20 +22,20 @@ fn long_prompt() -> String {
     )
 }
 
-/// A project and a home, and what the driver would make of them.
-struct Scene {
+/// A project and a home, and the command line that the driver would use.
+struct ProfileScene {
     client: AgentClient,
     dir: TempDir,
 }
 
-struct Ran {
+struct ClientRun {
     exit: Option<i32>,
     summary: StreamSummary,
     served: Served,
     text: String,
 }
 
-impl Scene {
+impl ProfileScene {
     fn new(client: AgentClient) -> Self {
         let dir = TempDir::with_prefix("ralph-agent-").unwrap();
         for folder in ["project", "home"] {
@@ -51,18 +51,9 @@ impl Scene {
     fn command_line(&self, prompt: &str, context: Context, model: Option<&str>) -> CommandLine {
         let prompt_file = self.path("prompt.md");
         fs::write(&prompt_file, prompt).unwrap();
-        let gate = Gate {
-            name: GateName::new("check"),
-            run: "sh check.sh".into(),
-            timeout: DEFAULT_TIMEOUT,
-            advisory: false,
-            inputs: Vec::new(),
-            retries: 0,
-            results: None,
-            order: Order::AfterAllAbove,
-        };
+        let gate = Gate::sample("check", "sh check.sh");
         let profile = list::find(self.client.name(), &[]).unwrap();
-        let wish = RunWish {
+        let wish = RunOptions {
             prompt_file: &prompt_file,
             allowed: list::allowed_tools(&[gate], &[]),
             context,
@@ -72,7 +63,7 @@ impl Scene {
         command_line(&profile, &wish)
     }
 
-    fn run(&self, line: &CommandLine, more: &[(&str, &str)], model: ScriptedModel) -> Ran {
+    fn run(&self, line: &CommandLine, more: &[(&str, &str)], model: ScriptedModel) -> ClientRun {
         let environment = self.client.environment(&self.path("home"), &model);
         let path =
             environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone()).unwrap();
@@ -99,23 +90,23 @@ impl Scene {
         let mut reader = list::stream_reader(dialect, Micros::ZERO);
         reader.feed(Channel::Output, &output.stdout, &mut |_| {});
         let mut summary = reader.end(&mut |_| {});
-        summary.hear_exit(dialect, output.status.code().unwrap_or_default());
+        summary.add_exit(dialect, output.status.code().unwrap_or_default());
         let text = format!(
             "{:?}\n{}\n{}",
             line.arguments,
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         );
-        Ran { exit: output.status.code(), summary, served: model.finish(), text }
+        ClientRun { exit: output.status.code(), summary, served: model.finish(), text }
     }
 
-    fn play(&self, line: &CommandLine, turns: Vec<Turn>) -> Ran {
+    fn play(&self, line: &CommandLine, turns: Vec<Turn>) -> ClientRun {
         self.run(line, &[], self.client.model(Script::new().main(turns)).unwrap())
     }
 }
 
 #[track_caller]
-fn went_well(ran: &Ran) {
+fn went_well(ran: &ClientRun) {
     assert_eq!(ran.exit, Some(0), "{}", ran.text);
     assert!(ran.served.problems.is_empty(), "{:#?}\n{}", ran.served.problems, ran.text);
     assert_eq!(ran.summary.unknown, 0, "a row of the stream means nothing to us:\n{}", ran.text);
@@ -123,15 +114,15 @@ fn went_well(ran: &Ran) {
     assert!(result.ok, "{result:?}\n{}", ran.text);
 }
 
-/// Writes a file, runs the gate, says that it is done; what was asked for arrived whole and what came of it is read.
-/// `tokens` are what three answers come to, as input and output; not every client tells.
+/// Writes a file, runs the gate, reports it is done; the prompt arrived complete and the stream is parsed.
+/// `tokens` are those of three answers, as input and output; not every client reports them.
 pub(crate) fn works_as_its_profile_says(
     client: AgentClient,
     write: &str,
     shell: &str,
     tokens: Option<(u64, u64)>,
 ) {
-    let scene = Scene::new(client);
+    let scene = ProfileScene::new(client);
     fs::write(scene.path("project/check.sh"), "echo GATE-CANARY\n").unwrap();
     let file = scene.path("project/made by the agent.txt");
     let line = scene.command_line(&long_prompt(), Context::Fresh, None);
@@ -161,9 +152,9 @@ pub(crate) fn works_as_its_profile_says(
     assert_eq!(summary.result.as_ref().unwrap().text, "All done.");
 }
 
-/// The session that the first run names is gone on with: the model hears the first prompt again, and the second.
-pub(crate) fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
-    let scene = Scene::new(client);
+/// The session that the first run names is resumed: the model receives the first prompt again, and the second.
+pub(crate) fn resumes_its_session(client: AgentClient, other_model: &str) {
+    let scene = ProfileScene::new(client);
     let line = scene.command_line("FIRST-PROMPT", Context::Fresh, None);
     let first = scene.play(&line, vec![Turn::say("First answer.").expecting("FIRST-PROMPT")]);
     went_well(&first);
@@ -175,8 +166,8 @@ pub(crate) fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
     );
     went_well(&second);
     assert_eq!(second.summary.session, Some(session));
-    let heard = second.served.requests[0].body.to_string();
-    assert!(heard.contains("FIRST-PROMPT") && heard.contains("First answer."), "{}", second.text);
+    let request = second.served.requests[0].body.to_string();
+    assert!(request.contains("FIRST-PROMPT") && request.contains("First answer."), "{}", second.text);
     assert!(second.text.contains(other_model), "{}", second.text);
     let line = scene.command_line("THIRD-PROMPT", Context::Fresh, None);
     let third = scene.play(&line, vec![Turn::say("Third answer.").expecting("THIRD-PROMPT")]);
@@ -184,14 +175,14 @@ pub(crate) fn goes_on_with_its_session(client: AgentClient, other_model: &str) {
     assert!(!third.served.requests[0].body.to_string().contains("FIRST-PROMPT"), "a fresh run remembers");
 }
 
-/// The service refuses it. It is a limit, nobody's fault, and its end is known where the service states one.
+/// The service refuses the request. It is a usage limit, not a failure, and its end is known if the service states one.
 pub(crate) fn is_refused(
     client: AgentClient,
     refusal: &Turn,
     more: &[(&str, &str)],
     status: Option<u16>,
-) -> Limit {
-    let scene = Scene::new(client);
+) -> UsageLimit {
+    let scene = ProfileScene::new(client);
     let line = scene.command_line("do it", Context::Fresh, None);
     let model = scene.client.model(Script::new().then_repeat(refusal.clone())).unwrap();
     let ran = scene.run(&line, more, model);

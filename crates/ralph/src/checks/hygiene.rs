@@ -1,7 +1,7 @@
-//! A quick look at what was added since a commit: the lines by git's own diff, new files whole, and whether the changed
-//! files can be parsed at all. What to look for is the core's to say.
+//! A quick inspection of what was added since a commit: added lines from git's diff, new files whole, and whether changed
+//! files can be parsed. The core defines the patterns.
 //!
-//! It is no gate: where git is not there, or takes too long, nothing is found.
+//! This is not a gate: without git, or on a timeout, nothing is found.
 
 use std::fs;
 use std::path::Path;
@@ -9,42 +9,42 @@ use std::process::Command;
 use std::time::Duration;
 
 use ralph_core::model::finding::Finding;
-use ralph_core::model::hygiene::{self, Flaw, FlawKind, MOST_FLAWS, added};
+use ralph_core::model::hygiene::{self, HygieneProblem, HygieneProblemKind, MOST_FLAWS, added};
 use serde::de::IgnoredAny;
 
 use crate::sys::{env, short_command};
 use crate::work_tree::git::head::GitHead;
 use crate::work_tree::git::{Git, SealedGit};
 
-/// It stands before gates that may take minutes, and must not be noticed beside them.
+/// It runs before gates that may take minutes, and must add no noticeable delay.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PARSER_PATIENCE: Duration = Duration::from_secs(3);
 
-/// More files than this were not written by hand.
+/// The maximum number of files; more were not written by hand.
 const MOST_FILES: usize = 500;
-/// Of those that another program has to parse.
+/// The maximum number of files for an external parser.
 const MOST_PARSED: usize = 40;
-/// A larger file is no source.
+/// Larger files are not source code.
 const LARGEST: u64 = 1 << 20;
 
-/// What a repository is compared with before its first commit.
+/// The base for a repository before its first commit.
 const NOTHING: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-pub(crate) fn look(root: &Path, scratch: &Path, since: Option<&str>) -> Finding {
-    Finding::Hygiene { flaws: flaws(root, scratch, since) }
+pub(crate) fn check(root: &Path, scratch: &Path, since: Option<&str>) -> Finding {
+    Finding::Hygiene { flaws: find_problems(root, scratch, since) }
 }
 
-/// What was left behind in what was added below `root` since that commit, or since the last one.
-fn flaws(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
+/// The problems in what was added below `root` since that commit, or since the last one.
+fn find_problems(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<HygieneProblem> {
     let Ok(git) = Git::find(root, scratch) else { return Vec::new() };
-    let mut found = Found::default();
+    let mut found = FoundProblems::default();
     let last = GitHead::of(root).commit;
     let diff = git.sealed(PATIENCE).ok().and_then(|sealed| {
         [since, last.as_deref(), Some(NOTHING)].into_iter().flatten().find_map(|from| added_to(&sealed, from))
     });
-    added::lines(&diff.unwrap_or_default(), &mut |line| found.take(line));
+    added::lines(&diff.unwrap_or_default(), &mut |line| found.add_line(line));
     for file in new_files(&git) {
-        found.take_whole(root, file);
+        found.add_file(root, file);
     }
     found.flaws.extend(unparsable(root, scratch, &found.files));
     found.flaws.truncate(MOST_FLAWS);
@@ -52,20 +52,20 @@ fn flaws(root: &Path, scratch: &Path, since: Option<&str>) -> Vec<Flaw> {
 }
 
 #[derive(Default)]
-struct Found {
-    flaws: Vec<Flaw>,
+struct FoundProblems {
+    flaws: Vec<HygieneProblem>,
     files: Vec<String>,
 }
 
-impl Found {
-    fn take(&mut self, added::Added { file, number, line }: added::Added) {
+impl FoundProblems {
+    fn add_line(&mut self, added::Added { file, number, line }: added::Added) {
         self.flaws.extend(hygiene::look(&file, number, &line));
         if self.files.last() != Some(&file) {
             self.files.push(file);
         }
     }
 
-    fn take_whole(&mut self, root: &Path, file: String) {
+    fn add_file(&mut self, root: &Path, file: String) {
         let Some(text) = source(&root.join(&file)) else { return };
         let lines = text.lines().zip(1..);
         self.flaws.extend(lines.filter_map(|(line, number)| hygiene::look(&file, number, line)));
@@ -97,7 +97,7 @@ fn new_files(git: &Git) -> Vec<String> {
     names.take(MOST_FILES).filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
 }
 
-/// A file of text that somebody may have written.
+/// Reads a text file that may be source code.
 fn source(path: &Path) -> Option<String> {
     let meta = fs::symlink_metadata(path).ok()?;
     if !meta.is_file() || meta.len() > LARGEST {
@@ -106,8 +106,8 @@ fn source(path: &Path) -> Option<String> {
     String::from_utf8(fs::read(path).ok()?).ok().filter(|text| !text.contains('\0'))
 }
 
-/// What its own language cannot read. Nothing of it is run.
-fn unparsable(root: &Path, scratch: &Path, files: &[String]) -> Vec<Flaw> {
+/// The files that their language's parser rejects. Nothing is executed.
+fn unparsable(root: &Path, scratch: &Path, files: &[String]) -> Vec<HygieneProblem> {
     let mut parsed = 0;
     let why = |file: &String| {
         let path = root.join(file);
@@ -121,12 +121,16 @@ fn unparsable(root: &Path, scratch: &Path, files: &[String]) -> Vec<Flaw> {
             }
             None => None,
         }
-        .map(|why| Flaw { file: file.clone(), line: None, what: FlawKind::Unparsable { why } })
+        .map(|why| HygieneProblem {
+            file: file.clone(),
+            line: None,
+            what: HygieneProblemKind::Unparsable { why },
+        })
     };
     files.iter().filter_map(why).collect()
 }
 
-/// Comments and a comma too many are common in files that are read by more lenient tools.
+/// Allows comments and trailing commas, which are common in files for lenient tools.
 fn json_problem(text: &str) -> Option<String> {
     let strict = serde_json::from_str::<IgnoredAny>(text);
     let lenient = || jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default());
@@ -136,13 +140,13 @@ fn json_problem(text: &str) -> Option<String> {
     }
 }
 
-/// The program that reads a file of this kind without running it, where it is there.
+/// The program that parses this kind of file without running it, if installed.
 fn parser(extension: &str, path: &Path) -> Option<Command> {
     let (program, arguments): (&str, &[&str]) = match extension {
-        // On its own: nothing of the repo is imported.
+        // Isolated: imports nothing from the repo.
         "py" => ("python3", &["-I", "-c", "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read())"]),
         "sh" | "bash" => ("bash", &["-n"]),
-        // Others may be modules or not, or hold tags.
+        // Other kinds may or may not be modules, or contain JSX.
         "mjs" | "cjs" => ("node", &["--check"]),
         _ => return None,
     };
@@ -154,16 +158,16 @@ fn parser(extension: &str, path: &Path) -> Option<Command> {
     })
 }
 
-/// The last thing that it says of a file that it cannot read.
+/// The parser's last message about a file it rejects.
 fn problem(command: Command, scratch: &Path) -> Option<String> {
     let answer = short_command::run(command, None, scratch, PARSER_PATIENCE).ok()??;
     if answer.status.success() {
         return None;
     }
     let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-    let telling =
+    let informative =
         said.lines().map(str::trim).rev().find(|line| line.contains("rror") || line.contains("line "));
-    Some(telling.unwrap_or("its own parser refuses it").chars().take(200).collect())
+    Some(informative.unwrap_or("rejected by its parser").chars().take(200).collect())
 }
 
 #[cfg(test)]

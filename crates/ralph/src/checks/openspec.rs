@@ -1,5 +1,5 @@
-//! OpenSpec's folders in a repo: which changes there are, where a change keeps its tasks, and how a finished one is put
-//! away. What is put away is moved whole or not at all, and never onto something else.
+//! OpenSpec's folders in a repo: lists changes, locates a change's tasks, and archives a finished change. A change is moved
+//! completely or not at all, and never onto an existing folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,24 +13,24 @@ use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
 use crate::sys::files;
-use crate::sys::proc::{self, How, Job, Manners, StopRequest, What};
+use crate::sys::proc::{self, Job, Program, ShutdownRules, StopRequest, Termination};
 
 const CHANGES: &str = "openspec/changes";
 
-/// Where the `openspec` command puts a change away, as DATE-ID.
+/// Where the `openspec` command archives a change, as DATE-ID.
 const ARCHIVE_OF_COMMAND: &str = "openspec/changes/archive";
 
-/// Where we do, without that command.
+/// Where ralph archives it without that command.
 const ARCHIVE: &str = "openspec/archive";
 
-/// The names of all changes, sorted; none where the repo has no OpenSpec.
+/// The names of all changes, sorted; empty if the repo has no OpenSpec.
 pub(crate) fn changes(root: &Path) -> io::Result<Vec<String>> {
     let mut names = folders(root, CHANGES)?;
     names.retain(|name| name != "archive" && is_name(name));
     Ok(names)
 }
 
-/// The change that is meant: the one named, or the only one there is.
+/// The named change, or the only one.
 pub(crate) fn resolve(root: &Path, wanted: Option<&str>) -> Result<String, NoSuchChange> {
     let mut there = changes(root).map_err(NoSuchChange::Unreadable)?;
     match wanted {
@@ -42,22 +42,22 @@ pub(crate) fn resolve(root: &Path, wanted: Option<&str>) -> Result<String, NoSuc
     }
 }
 
-/// The change's list of tasks, relative to the repo.
+/// The change's task list, relative to the repo.
 pub(crate) fn tasks_file(change: &str) -> String {
     format!("{CHANGES}/{change}/tasks.md")
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSuchChange {
-    #[error("there is no change in {CHANGES}")]
+    #[error("no change found in {CHANGES}")]
     None,
-    #[error("there are several changes in {CHANGES}, name one of them: {}", listed(there))]
+    #[error("several changes found in {CHANGES}; choose one of: {}", listed(there))]
     Several { there: Vec<String> },
-    #[error("there is no change `{wanted}` in {CHANGES}; there are: {}", listed(there))]
+    #[error("no change `{wanted}` in {CHANGES}; found: {}", listed(there))]
     NotThere { wanted: String, there: Vec<String> },
-    #[error("`{wanted}` is not a name in {CHANGES}; there are: {}", listed(there))]
+    #[error("`{wanted}` is not a valid change name; found in {CHANGES}: {}", listed(there))]
     NotAName { wanted: String, there: Vec<String> },
-    #[error("{CHANGES} cannot be read: {0}")]
+    #[error("cannot read {CHANGES}: {0}")]
     Unreadable(io::Error),
 }
 
@@ -75,14 +75,14 @@ fn shown(text: &str) -> String {
     text.chars().take(60).flat_map(char::escape_debug).collect()
 }
 
-/// A name stays in its folder, is no option to a command, and shows as what it is.
+/// A name stays in its folder, cannot be parsed as an option, and has no control characters.
 fn is_name(text: &str) -> bool {
     let leads_elsewhere = text.contains(['/', '\\']) || text.contains("..");
-    let deceives = foreign_text::deceives(text) || text.contains(['\n', '\t']);
-    !text.trim().is_empty() && !text.starts_with(['.', '-']) && !leads_elsewhere && !deceives
+    let is_deceptive = foreign_text::deceives(text) || text.contains(['\n', '\t']);
+    !text.trim().is_empty() && !text.starts_with(['.', '-']) && !leads_elsewhere && !is_deceptive
 }
 
-/// The folders in a folder of the repo, sorted; links are none, wherever they lead.
+/// The subfolders of a folder of the repo, sorted; links are skipped.
 fn folders(root: &Path, below: &str) -> io::Result<Vec<String>> {
     let folder = root.join(below);
     let entries = match fs::read_dir(&folder) {
@@ -116,7 +116,7 @@ fn stays_in_repo(root: &Path, path: &Path) -> io::Result<()> {
 pub(crate) enum ArchiveError {
     #[error(transparent)]
     NoSuchChange(#[from] NoSuchChange),
-    #[error("{0} is there already; move it away first")]
+    #[error("{0} already exists; move it away first")]
     TargetExists(String),
     #[error("the change could not be moved to {to}: {error}")]
     NotMoved { to: String, error: io::Error },
@@ -124,9 +124,9 @@ pub(crate) enum ArchiveError {
     Refused { how: String, said: String },
 }
 
-/// Puts a change away and says where to, relative to the repo: by the `openspec` command where the environment has one,
-/// for that also folds the change into the specs, else by moving its folder. That its tasks are done is the caller's to
-/// know: the command is told not to ask.
+/// Archives a change and returns its new path relative to the repo: with the `openspec` command if installed, which also
+/// updates the specs, else by moving the folder. The caller must have checked that its tasks are done: the command runs
+/// with `--yes`.
 pub(crate) fn archive(
     root: &Path,
     change: &str,
@@ -137,11 +137,11 @@ pub(crate) fn archive(
     let path = environment.iter().find(|(name, _)| name == "PATH");
     match path.and_then(|(_, path)| program_in(path)) {
         Some(program) => ArchiveCommand { program, root, change: &change, environment }.archive(PATIENCE),
-        None => move_away(root, &change),
+        None => move_to_archive(root, &change),
     }
 }
 
-/// The `openspec` command in these folders. Relative ones do not count: they would let the repo bring its own.
+/// The `openspec` command in these folders. Relative folders are skipped: they would let the repo supply its own.
 fn program_in(path: &OsStr) -> Option<PathBuf> {
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     let mut candidates = folders.map(|folder| folder.join("openspec"));
@@ -150,8 +150,8 @@ fn program_in(path: &OsStr) -> Option<PathBuf> {
     })
 }
 
-/// Only ever a rename: a folder that lies on another disk stays where it is.
-fn move_away(root: &Path, change: &str) -> Result<String, ArchiveError> {
+/// Always a rename: a folder on another file system is not moved.
+fn move_to_archive(root: &Path, change: &str) -> Result<String, ArchiveError> {
     let to = format!("{ARCHIVE}/{change}");
     let target = root.join(&to);
     let moved = || {
@@ -159,7 +159,7 @@ fn move_away(root: &Path, change: &str) -> Result<String, ArchiveError> {
         fs::create_dir_all(root.join(ARCHIVE))?;
         fs::rename(root.join(CHANGES).join(change), &target)
     };
-    // What comes there in between is not lost either: a rename replaces no folder but an empty one.
+    // A folder created in the meantime is safe: a rename only replaces an empty one.
     if fs::symlink_metadata(&target).is_ok() {
         return Err(ArchiveError::TargetExists(to));
     }
@@ -169,7 +169,7 @@ fn move_away(root: &Path, change: &str) -> Result<String, ArchiveError> {
     }
 }
 
-/// `openspec archive` of one change.
+/// One `openspec archive` command.
 struct ArchiveCommand<'a> {
     program: PathBuf,
     root: &'a Path,
@@ -178,7 +178,7 @@ struct ArchiveCommand<'a> {
 }
 
 impl ArchiveCommand<'_> {
-    /// What the disk says counts, not what the command says: it moves the folder last.
+    /// The result on disk counts, not the command's output: it moves the folder last.
     fn archive(&self, patience: Duration) -> Result<String, ArchiveError> {
         let before = self.archived()?;
         let (how, said) =
@@ -187,7 +187,7 @@ impl ArchiveCommand<'_> {
         let new = self.archived()?.into_iter().find(|name| !before.contains(name));
         match new {
             Some(name) if !still_there => Ok(format!("{ARCHIVE_OF_COMMAND}/{name}")),
-            _ => Err(refused(in_words(&how, patience), &said)),
+            _ => Err(refused(describe_end(&how, patience), &said)),
         }
     }
 
@@ -198,7 +198,7 @@ impl ArchiveCommand<'_> {
         Ok(names)
     }
 
-    fn run(&self, patience: Duration) -> io::Result<(How, String)> {
+    fn run(&self, patience: Duration) -> io::Result<(Termination, String)> {
         let log = tempfile::Builder::new().prefix("ralph-openspec-").tempdir()?;
         let ours: [(&str, &OsStr); 8] = [
             ("RALPH_OPENSPEC", self.program.as_os_str()),
@@ -217,15 +217,15 @@ impl ArchiveCommand<'_> {
         proc::adopt_orphans();
         let ended = proc::run(
             &Job {
-                // By variables: a path may have any character in it, and the shell takes them as they are.
-                command: What::Shell(r#"exec "$RALPH_OPENSPEC" archive "$RALPH_CHANGE" --yes"#),
+                // Passed by variables, because a path may contain any character.
+                command: Program::Shell(r#"exec "$RALPH_OPENSPEC" archive "$RALPH_CHANGE" --yes"#),
                 dir: self.root,
                 env: &env,
                 timeout: patience,
-                manners: Manners::of_a_tool(Duration::from_secs(2)),
+                manners: ShutdownRules::of_a_tool(Duration::from_secs(2)),
                 errors_apart: false,
                 log: &log.path().join("log"),
-                // The folder's name is like no other, so the run's mark is.
+                // The folder's name is unique, and so is the run's mark.
                 marker: &log.path().file_name().unwrap_or_default().to_string_lossy(),
             },
             &StopRequest::new(),
@@ -238,18 +238,20 @@ impl ArchiveCommand<'_> {
 }
 
 fn refused(how: String, said: &str) -> ArchiveError {
-    let said = if said.trim().is_empty() { "it said nothing" } else { said.trim() };
+    let said = if said.trim().is_empty() { "no output" } else { said.trim() };
     ArchiveError::Refused { how, said: said.to_owned() }
 }
 
-fn in_words(how: &How, patience: Duration) -> String {
+fn describe_end(how: &Termination, patience: Duration) -> String {
     match how {
-        How::Exited { code: 0 } | How::Leaked { .. } => "left the change where it was".to_owned(),
-        How::Exited { code } => format!("failed with exit code {code}"),
-        How::Signalled { signal } => format!("was ended by signal {signal}"),
-        How::TimedOut => format!("took longer than {} s", patience.as_secs()),
-        How::CouldNotStart { why } => format!("could not be started: {why}"),
-        How::Stopped => "was stopped".to_owned(),
+        Termination::Exited { code: 0 } | Termination::Leaked { .. } => {
+            "left the change where it was".to_owned()
+        }
+        Termination::Exited { code } => format!("failed with exit code {code}"),
+        Termination::Signalled { signal } => format!("was killed by signal {signal}"),
+        Termination::TimedOut => format!("timed out after {} s", patience.as_secs()),
+        Termination::CouldNotStart { why } => format!("could not be started: {why}"),
+        Termination::Stopped => "was stopped".to_owned(),
     }
 }
 

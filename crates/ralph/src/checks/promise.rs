@@ -1,9 +1,9 @@
-//! The promise that a session or a driven agent is asked for.
+//! The promise required from a session or a driven agent.
 
 use ralph_core::ledger::facts::SessionStop;
 use ralph_core::model::finding::Finding;
 
-/// None where none is asked for.
-pub(crate) fn look(stop: &SessionStop) -> Option<Finding> {
+/// `None` if no promise is required.
+pub(crate) fn check(stop: &SessionStop) -> Option<Finding> {
     stop.promise.clone().map(Finding::Promise)
 }

@@ -1,4 +1,4 @@
-//! An agent client as a value: what its hooks say and take, what its tools do, and which variables it sets.
+//! An agent client as a value: its hook events, its tools, and the variables it sets.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use crate::sys::env;
 pub struct Client {
     /// As in `ralph hook NAME`.
     pub name: &'static str,
-    /// As the user reads it.
+    /// For display.
     pub shown_name: &'static str,
     pub wire: HookWire,
     pub tools: Tools,
-    /// None where the client lets a hook block without end.
+    /// `None` if the client never overrides a blocking hook.
     pub block_cap: Option<BlockCap>,
     pub variables: Variables,
     pub transcript: Transcript,
-    /// None where the client has no teams.
+    /// `None` if the client has no teams.
     pub team_tasks: Option<TeamTasks>,
-    /// None where `ralph init` cannot install our hook.
+    /// `None` if `ralph init` cannot install our hook.
     pub installation: Option<&'static Installation>,
 }
 
@@ -54,17 +54,17 @@ impl Tools {
     }
 }
 
-/// After how many blocks in a row the client overrides its hooks.
+/// The number of consecutive blocks after which the client overrides its hooks.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockCap {
     /// The variable that sets it; 0 there means no cap.
     pub variable: Option<&'static str>,
-    /// What it is where nothing sets it.
+    /// The default value.
     pub default: u32,
 }
 
 impl BlockCap {
-    /// What the environment sets it to.
+    /// The value set in the environment.
     pub(crate) fn set_here(&self) -> Option<u32> {
         env::text(self.variable?)?.parse().ok()
     }
@@ -81,33 +81,33 @@ pub struct Variables {
     pub process: Option<&'static str>,
     /// The plugin whose hook is called.
     pub plugin_root: Option<&'static str>,
-    /// Any one of them is set in every shell of an agent.
+    /// At least one is set in every shell of an agent.
     pub shell_marks: &'static [&'static str],
-    /// What belongs to one session: an agent that ralph runs is in none of them.
+    /// Variables of one session, removed for an agent that ralph runs.
     pub session_marks: &'static [&'static str],
-    /// How the names of everything begin that a gate must not get: the client's own variables and its keys.
+    /// Prefixes of variables that gates must not get: the client's own and its keys.
     pub prefixes: &'static [&'static str],
 }
 
-/// Reads the end of what the client wrote down of a session.
+/// Reads the tail of the client's transcript of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Transcript {
-    /// The id of the last tool call: one between two blocks starts the client's count of blocks anew.
+    /// The id of the last tool call: a tool call between two blocks resets the client's count of blocks.
     pub last_tool_call: fn(&[u8]) -> Option<String>,
-    /// When the user typed `/cancel-ralph`, where the client keeps that for the end of the turn.
+    /// When the user typed `/cancel-ralph`, if the client queues it until the end of the turn.
     pub queued_cancel: fn(&[u8]) -> Option<String>,
 }
 
 impl Transcript {
-    /// Of a client that writes down nothing that can be read.
+    /// For a client without a readable transcript.
     pub const NONE: Self = Self { last_tool_call: |_| None, queued_cancel: |_| None };
 }
 
 /// The task lists of the client's teams.
 #[derive(Clone, Copy, Debug)]
 pub struct TeamTasks {
-    /// Whether nothing else is open once this task of the session, or of its team, is completed. Where that is not known
-    /// it counts as the last one: the gates then run once too often, and not once too few.
+    /// Whether no other task is open once this task of the session, or of its team, is completed. If unknown, it
+    /// counts as the last one: the gates then run once too often rather than too rarely.
     pub is_last: fn(session: &SessionId, team: Option<&str>, id: &str) -> bool,
 }
 
@@ -118,7 +118,7 @@ impl Client {
         named.or_else(|| call.cwd.as_ref().map(PathBuf::from))
     }
 
-    /// The client's process, as the client names it.
+    /// The client's process, from its own variable.
     pub(crate) fn process(&self) -> Option<i32> {
         env::text(self.variables.process?)?.parse().ok()
     }
@@ -128,7 +128,7 @@ impl Client {
         self.variables.plugin_root.is_some_and(env::is_set)
     }
 
-    /// After how many blocks in a row the client overrides us; none where it never does.
+    /// The number of consecutive blocks after which the client overrides us; `None` if it never does.
     pub(crate) fn block_cap_here(&self) -> Option<u32> {
         let cap = self.block_cap.as_ref()?;
         Some(cap.set_here().unwrap_or(cap.default)).filter(|cap| *cap > 0)
@@ -138,7 +138,7 @@ impl Client {
         self.team_tasks.is_none_or(|tasks| (tasks.is_last)(session, team, id))
     }
 
-    /// Whether an agent that ralph runs must not get this variable.
+    /// Whether this variable must be removed for an agent that ralph runs.
     pub(crate) fn marks_session(&self, variable: &OsStr) -> bool {
         self.variables.session_marks.iter().any(|mark| variable == *mark)
     }

@@ -1,11 +1,11 @@
-//! The command line by which a client calls us: `ralph hook NAME --deadline SECONDS`.
+//! The command line with which a client calls us: `ralph hook NAME --deadline SECONDS`.
 
 use std::path::Path;
 
 /// The command line that the client's shell runs.
 pub(crate) fn write(client: &str, program: &str, deadline: u64, shared: bool) -> String {
     if shared {
-        // In a file that everybody gets: silent where ralph is not installed.
+        // In a shared file: does nothing if ralph is not installed.
         return format!(
             "command -v ralph >/dev/null 2>&1 || exit 0; exec ralph hook {client} --deadline {deadline}"
         );
@@ -22,8 +22,8 @@ fn quoted(program: &str) -> String {
     }
 }
 
-/// Whether a command line is exactly of a form that we write ourselves, and runs no program out of that folder. Only
-/// such a line is ever run: what else stands in a repo's settings is somebody else's.
+/// Whether a command line has exactly the form that we write, with a program outside of that folder. Only such a line
+/// is ever run: any other command in a repo's settings is not ours.
 pub(crate) fn is_as_written(client: &str, line: &str, not_below: &Path) -> bool {
     let Some((head, deadline)) = line.split_once(&format!(" hook {client} --deadline ")) else {
         return false;
@@ -37,12 +37,12 @@ pub(crate) fn is_as_written(client: &str, line: &str, not_below: &Path) -> bool 
     line == write(client, "", deadline, true) || somebodys && line == write(client, &program, deadline, false)
 }
 
-/// Whether a command line, or a text that has some, calls us.
+/// Whether a command line, or a text that contains one, calls us.
 pub(crate) fn is_ours(client: &str, text: &str) -> bool {
     text.contains("ralph") && text.split(" hook ").skip(1).any(|rest| rest.starts_with(client))
 }
 
-/// The deadline that a command line gives.
+/// The deadline in a command line.
 pub(crate) fn deadline(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace().skip_while(|word| *word != "--deadline");
     words.nth(1)?.trim_end_matches('s').parse().ok()
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_command_lines_of_our_own_form_are_taken_for_ours_to_run() {
+    fn only_command_lines_in_our_own_form_are_run() {
         let repo = Path::new("/home/user/repo");
         let write = |program: &str, deadline, shared| write("client", program, deadline, shared);
         for line in

@@ -1,7 +1,7 @@
-//! Putting our hook into a client's settings and taking it out again, without losing anything that is there.
+//! Adds our hook to a client's settings and removes it again, without losing existing content.
 //!
-//! What was there before and what we wrote is remembered outside the repo. Where nothing else changed, taking out gives
-//! the old bytes back; where somebody edited the file since, exactly our entries go.
+//! The previous and the written text are stored outside the repo. Uninstalling restores the old bytes if the file is
+//! unchanged, else it removes exactly our entries.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::store::home::RepoHome;
 use crate::sys::files;
 
-/// Takes our entries out of a settings file, given its text and what was there before us; none where there are none.
-type TakeOut = fn(&str, Option<&str>) -> Option<String>;
+/// Removes our entries from a settings file, given its text and the previous text; `None` if there are none.
+type RemoveEntries = fn(&str, Option<&str>) -> Option<String>;
 
-/// What was written into the repo, for taking it out again.
+/// What was written into the repo, for uninstalling it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Installed {
     #[serde(default)]
@@ -25,9 +25,9 @@ pub(crate) struct Installed {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct WrittenFile {
-    /// From the repo root.
+    /// Relative to the repo root.
     path: PathBuf,
-    /// The text that was there before us; none where there was no file.
+    /// The previous text; `None` if there was no file.
     before: Option<String>,
     after: Digest,
 }
@@ -43,30 +43,30 @@ impl Installed {
         files::replace(&home.install_record(), &serde_json::to_vec(self).map_err(io::Error::other)?)
     }
 
-    /// Writes a file of the repo, remembering what it replaces.
+    /// Writes a file of the repo, and records what it replaces.
     pub(crate) fn write(
         &mut self,
         home: &RepoHome,
         root: &Path,
         (path, text): (&str, &str),
-        take_out: TakeOut,
+        take_out: RemoveEntries,
     ) -> io::Result<()> {
         let full = root.join(path);
         if !files::lies_below(&full, root) {
-            let what = format!("{}: a link leads out of the project", full.display());
+            let what = format!("{}: a symbolic link leads out of the project", full.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let now = read_text(&full)?;
         let ours = self.files.iter().position(|file| file.path == Path::new(path));
         let before = match (ours.map(|at| self.files.swap_remove(at)), now) {
-            // Written by us and untouched since: what was there first is still what was there before.
+            // Written by us and unchanged since: the recorded text is still the previous one.
             (Some(file), Some(now)) if Digest::of(&now) == file.after => file.before,
-            // Somebody changed it since: what is theirs is what is there without ours.
+            // Changed since: the previous text is the current one without our entries.
             (Some(file), Some(now)) => Some(take_out(&now, file.before.as_deref()).unwrap_or(now)),
             (_, now) => now,
         };
         self.files.push(WrittenFile { path: path.into(), before, after: Digest::of(text) });
-        // First the memory of it: a file that we do not remember could not be taken out again.
+        // Recorded first: a file without a record could not be uninstalled.
         self.save(home)?;
         if let Some(folder) = full.parent() {
             fs::create_dir_all(folder)?;
@@ -74,68 +74,68 @@ impl Installed {
         replace_keeping_mode(&full, text)
     }
 
-    /// Whether we wrote this file and nobody changed it since.
+    /// Whether we wrote this file and it is unchanged.
     pub(crate) fn is_as_we_wrote_it(&self, root: &Path, path: &str) -> bool {
         let written = self.files.iter().find(|file| file.path == Path::new(path));
         let now = read_text(&root.join(path)).ok().flatten();
         written.zip(now).is_some_and(|(file, now)| Digest::of(now) == file.after)
     }
 
-    /// Puts everything back; tells of each file what became of it.
+    /// Restores everything; returns the result for each file.
     pub(crate) fn undo(
         &mut self,
         home: &RepoHome,
         root: &Path,
-        take_out: TakeOut,
-    ) -> io::Result<Vec<(PathBuf, Undone)>> {
-        let mut told = Vec::new();
+        take_out: RemoveEntries,
+    ) -> io::Result<Vec<(PathBuf, Uninstalled)>> {
+        let mut warned = Vec::new();
         for file in std::mem::take(&mut self.files) {
             let undone = undo_one(&root.join(&file.path), &file, take_out)?;
-            if undone == Undone::Removed {
+            if undone == Uninstalled::Removed {
                 remove_empty_folders(root, &file.path);
             }
-            told.push((file.path, undone));
+            warned.push((file.path, undone));
         }
         self.save(home)?;
-        Ok(told)
+        Ok(warned)
     }
 }
 
-/// What became of a file that is taken out.
+/// The result for a file that is uninstalled.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Undone {
+pub(crate) enum Uninstalled {
     PutBack,
     Removed,
-    /// Somebody changed it since; only our entries went.
+    /// It was changed since; only our entries were removed.
     EntriesTakenOut,
-    /// Somebody changed it since, and it is theirs now.
+    /// It was changed since, and is kept.
     LeftAsItIs,
     GoneAlready,
 }
 
-fn undo_one(path: &Path, file: &WrittenFile, take_out: TakeOut) -> io::Result<Undone> {
-    let Some(now) = read_text(path)? else { return Ok(Undone::GoneAlready) };
+fn undo_one(path: &Path, file: &WrittenFile, take_out: RemoveEntries) -> io::Result<Uninstalled> {
+    let Some(now) = read_text(path)? else { return Ok(Uninstalled::GoneAlready) };
     let untouched = Digest::of(&now) == file.after;
     match (&file.before, untouched) {
         (Some(before), true) => {
             replace_keeping_mode(path, before)?;
-            Ok(Undone::PutBack)
+            Ok(Uninstalled::PutBack)
         }
         (None, true) => {
             fs::remove_file(path)?;
-            Ok(Undone::Removed)
+            Ok(Uninstalled::Removed)
         }
         (before, false) => match take_out(&now, before.as_deref()) {
             Some(rest) => {
                 replace_keeping_mode(path, &rest)?;
-                Ok(Undone::EntriesTakenOut)
+                Ok(Uninstalled::EntriesTakenOut)
             }
-            None => Ok(Undone::LeftAsItIs),
+            None => Ok(Uninstalled::LeftAsItIs),
         },
     }
 }
 
-/// The folders of a file that is gone go too, where we made them: only an empty one can be removed.
+/// Removes the empty folders of a removed file.
 fn remove_empty_folders(root: &Path, path: &Path) {
     let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
     for folder in folders {
@@ -151,7 +151,7 @@ fn read_text(path: &Path) -> io::Result<Option<String>> {
     String::from_utf8(bytes).map(Some).map_err(|_| not_text())
 }
 
-/// Replaces a file of the person's, whose mode is theirs to choose.
+/// Replaces a user's file, keeping its mode.
 fn replace_keeping_mode(path: &Path, text: &str) -> io::Result<()> {
     let mode = fs::metadata(path).map(|meta| meta.permissions()).ok();
     files::replace(path, text.as_bytes())?;
@@ -159,7 +159,7 @@ fn replace_keeping_mode(path: &Path, text: &str) -> io::Result<()> {
     fs::set_permissions(path, mode.unwrap_or(plain))
 }
 
-/// How long the client waits for the hook, and how long the hook takes at most.
+/// How long the client waits for the hook, and the hook's own deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     pub(crate) client: u64,
@@ -167,18 +167,18 @@ pub(crate) struct Timeouts {
 }
 
 impl Timeouts {
-    /// All gates one after the other and a minute, at least ten minutes, at most an hour; our own deadline is earlier.
+    /// The sum of all gate timeouts plus a minute, between ten minutes and an hour; our own deadline is earlier.
     pub(crate) fn for_gates(gates: &[Gate]) -> Self {
         let client = (longest(gates) + 60).clamp(600, 3600);
         Self { client, deadline: client - 30 }
     }
 
-    /// What to tell the user where the time-outs of the gates add up to more than the hook's deadline.
+    /// A warning if the timeouts of the gates add up to more than the hook's deadline.
     pub(crate) fn warning(gates: &[Gate], deadline: u64) -> Option<String> {
         let longest = longest(gates);
         (longest > deadline).then(|| {
             format!(
-                "the time-outs of the gates add up to {longest} s, more than the hook's deadline of {deadline} s: a stop \
+                "the timeouts of the gates add up to {longest} s, more than the hook's deadline of {deadline} s: a stop \
                  whose gates do not finish before it is allowed UNVERIFIED. Lower their `timeout`, or use `ralph loop`, \
                  which has no deadline"
             )
@@ -186,7 +186,7 @@ impl Timeouts {
     }
 }
 
-/// What the gates may take together, in seconds.
+/// The sum of all gate timeouts, in seconds.
 fn longest(gates: &[Gate]) -> u64 {
     gates.iter().map(|gate| gate.timeout.as_secs() * u64::from(gate.retries + 1)).sum()
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clients_time_out_fits_all_gates_within_bounds() {
+    fn the_client_timeout_covers_all_gates_within_bounds() {
         let timeouts = |text: &str| {
             let config = Config::parse(text, Layout::Native, &Defaults::default()).expect("valid");
             let Timeouts { client, deadline } = Timeouts::for_gates(&config.gates);
@@ -213,7 +213,7 @@ mod tests {
             Timeouts::warning(&config.gates, Timeouts::for_gates(&config.gates).deadline)
         };
         assert_eq!(warning("verify: [{run: a, timeout: 59m}]"), None);
-        let told = warning("verify: [{run: a, timeout: 30m, retries: 1}]").expect("a warning");
-        assert!(told.contains("3600 s") && told.contains("3570 s"), "{told}");
+        let warned = warning("verify: [{run: a, timeout: 30m, retries: 1}]").expect("a warning");
+        assert!(warned.contains("3600 s") && warned.contains("3570 s"), "{warned}");
     }
 }

@@ -1,11 +1,10 @@
-//! Which language server a file needs, and whether it is installed: an agent that asks a server that is not there waits
-//! for nothing.
+//! Which language server a file needs, and whether it is installed: an agent would wait in vain for a missing one.
 
 use std::path::Path;
 
 use crate::sys::env;
 
-/// Extensions, the servers that know them (any one will do), and how to get the first.
+/// Extensions, their servers (any one is enough), and how to install the first.
 const SERVERS: [(&[&str], &[&str], &str); 11] = [
     (&["rs"], &["rust-analyzer"], "rustup component add rust-analyzer"),
     (
@@ -24,7 +23,7 @@ const SERVERS: [(&[&str], &[&str], &str); 11] = [
     (&["lua"], &["lua-language-server"], "install lua-language-server"),
 ];
 
-/// Why the server for this file cannot answer; none where one is installed, or none is known for it.
+/// Why no server can answer for this file; `None` if one is installed, or none is known for it.
 pub(crate) fn missing_for(file: &str) -> Option<String> {
     let path = env::path();
     missing_in(file, |program| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
@@ -37,9 +36,7 @@ fn missing_in(file: &str, is_installed: impl Fn(&str) -> bool) -> Option<String>
         return None;
     }
     let named = servers.join("` or `");
-    Some(format!(
-        "ralph: no language server for .{extension} files is installed. `{named}` is needed: {how}."
-    ))
+    Some(format!("ralph: no language server for .{extension} files is installed. Install `{named}`: {how}."))
 }
 
 #[cfg(test)]
@@ -47,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_server_is_named_and_an_installed_or_unknown_one_is_not() {
+    fn names_only_a_missing_server() {
         let nothing = |_: &str| false;
         assert!(missing_in("src/main.rs", nothing).is_some_and(|why| why.contains("rust-analyzer")));
         assert!(missing_in("a/b.TSX", nothing).is_some_and(|why| why.contains("typescript-language-server")));

@@ -1,4 +1,4 @@
-//! Every agent client whose hooks ralph answers: the one place that names them.
+//! All agent clients whose hooks ralph answers: the only place that lists them.
 
 use std::sync::OnceLock;
 
@@ -30,12 +30,12 @@ pub(crate) fn names() -> String {
     all().iter().map(|client| client.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The first client that `ralph init` can install our hook for.
+/// The first client in which `ralph init` can install our hook.
 pub(crate) fn first_installable() -> Option<(&'static Client, &'static Installation)> {
     all().iter().find_map(|client| Some((*client, client.installation?)))
 }
 
-/// The text of a file without what is ours; none where no client's settings are in it.
+/// The text of a file without our entries; `None` if no client's settings are in it.
 pub(crate) fn take_out(text: &str, before: Option<&str>) -> Option<String> {
     let installations = all().iter().filter_map(|client| client.installation);
     installations.into_iter().find_map(|installation| (installation.take_out)(text, before))

@@ -1,4 +1,4 @@
-//! In whose environment we run: the shell of an agent, of which session, and which variables came from a client.
+//! The environment we run in: an agent's shell, its session, and which variables came from a client.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use ralph_core::model::id::SessionId;
 use crate::clients::list;
 use crate::sys::env;
 
-/// An agent whose hooks are not answered, and how its shells are recognised.
+/// An agent without hook support, and how its shells are recognised.
 struct OtherAgent {
     name: &'static str,
     shell_marks: &'static [&'static str],
@@ -25,7 +25,7 @@ const OTHER_AGENTS: [OtherAgent; 4] = [
     OtherAgent { name: "opencode", shell_marks: &[], prefixes: &["OPENCODE_"] },
 ];
 
-/// The agent in whose shell we run, if the environment says so. Where it says nothing, `ancestry` may know more.
+/// The agent whose shell we run in, according to the environment. `ancestry` also checks the processes.
 pub(crate) fn agent_shell() -> Option<&'static str> {
     if env::is_set(env::LOOP) {
         return Some("run by `ralph loop`");
@@ -36,23 +36,23 @@ pub(crate) fn agent_shell() -> Option<&'static str> {
     clients.chain(others).find(|(_, marks)| is_here(marks)).map(|(name, _)| name)
 }
 
-/// The session of the agent in whose shell we run.
+/// The session of the agent whose shell we run in.
 pub(crate) fn agent_session() -> Option<SessionId> {
     let variables = list::all().iter().filter_map(|client| client.variables.session);
     variables.into_iter().find_map(env::text).map(SessionId::new)
 }
 
-/// The process of the client in whose shell we run, as it names itself.
+/// The process of the client whose shell we run in, from its own variable.
 pub(crate) fn client_process() -> Option<i32> {
     list::all().iter().find_map(|client| client.process())
 }
 
-/// What a client sets for everything in one of its sessions: an agent that we run is in none of them.
+/// Variables that a client sets inside a session; removed for an agent that ralph runs.
 pub(crate) fn is_mark_of_a_session(variable: &OsStr) -> bool {
     list::all().iter().any(|client| client.marks_session(variable))
 }
 
-/// Whether an agent client, its model or its keys are behind this variable.
+/// Whether this variable belongs to an agent client, its model or its keys.
 pub(crate) fn is_of_an_agent(variable: &str) -> bool {
     let clients = list::all().iter().map(|client| client.variables.prefixes);
     let mut prefixes = clients.chain(OTHER_AGENTS.iter().map(|agent| agent.prefixes));

@@ -1,4 +1,4 @@
-//! The commands for people and scripts: one definition for parsing, help and completion; one file per command.
+//! The commands for users and scripts: one definition for parsing, help and completion; one file per command.
 
 mod cancel;
 mod completions;
@@ -10,6 +10,7 @@ mod init;
 mod log;
 mod loop_command;
 mod man;
+mod other_ralph;
 mod pause;
 mod report;
 mod reset;
@@ -18,6 +19,7 @@ mod schema;
 mod start;
 mod state;
 mod status;
+mod takeover;
 mod trust;
 mod verify;
 
@@ -36,76 +38,79 @@ use crate::store::home::Home;
 use crate::store::ledger;
 use crate::store::ledger::LedgerError;
 use crate::store::settings::SettingsError;
-use crate::sys::proc;
+use crate::sys::{proc, trace};
 
-/// Holds a coding agent until its work is shown to be done.
+/// Keeps a coding agent working until its work is verified.
 ///
-/// ralph runs the project's own gates on the very tree the agent leaves, sends back what fails, and ends the loop only
-/// on evidence it made itself. `ralph demo` shows the whole story in seconds.
+/// ralph runs the project's own gates on the exact files the agent leaves behind, sends failures back to the agent, and
+/// ends the loop only on results it produced itself. `ralph demo` shows it all in seconds.
 #[derive(Parser)]
 #[command(name = "ralph", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Arguments {
+    /// Print each step with its time to stderr (`RALPH_TRACE=FILE`: to a file, for hooks too)
+    #[arg(short, long, global = true, display_order = 900)]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
 
 const AFTER_HELP: &str = "Exit codes of verify: 0 verified, 1 not verified, 2 usage or config error or no gates, \
-3 needs a person (untrusted), 129/130/143 interrupted.";
+3 user action required (gates not accepted), 129/130/143 interrupted.";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the whole story in seconds, offline, in a temporary folder
+    /// Show how ralph works in seconds, offline, in a temporary folder
     Demo,
-    /// Find this project's gates, write ralph.yaml, wire the agent client
+    /// Find this project's gates, write ralph.yaml, install the agent client's hooks
     Init(init::Arguments),
-    /// Run the gates on the tree as it is, and write receipts
+    /// Run the gates on the current files and write receipts
     Verify(verify::Arguments),
-    /// Show what is: gates, trust, loops
+    /// Show gates, trust and loops
     Status(status::Arguments),
-    /// Show what was: every event of a loop
+    /// Show every event of a loop
     Log(log::Arguments),
-    /// Run a headless agent again and again until the gates pass
+    /// Run a headless agent repeatedly until the gates pass
     Loop(loop_command::Arguments),
-    /// Show what came of a loop; or write a report of work that no loop did
+    /// Show a loop's report, or write one for work done without a loop
     Report(report::Arguments),
     /// Show what an iteration of a driven loop changed
     Diff(diff::Arguments),
-    /// Start a loop: the session that carries it is held until the task is shown to be done
+    /// Start a loop: its session's stops are blocked until the task is verified
     Start(start::Arguments),
-    /// Keep the state of a session's loop, for scripts that do so by hand
+    /// Manage the state of a session's loop from scripts
     State(state::Arguments),
-    /// Pause a loop: it holds nobody until it is resumed
+    /// Pause a loop: it blocks nothing until it is resumed
     Pause(pause::Arguments),
-    /// Go on with a paused loop where it was
+    /// Resume a paused loop where it stopped
     Resume(resume::Arguments),
     /// End a loop for good
     Cancel(cancel::Arguments),
-    /// Start the count of a loop again
+    /// Reset the attempt count of a loop
     Reset(reset::Arguments),
     /// Show and accept the gate definition of this repo
     Trust(trust::Arguments),
-    /// Prove the wiring: send a recorded event through the hook as installed
+    /// Check the installation by sending a recorded event through the installed hook
     Doctor(doctor::Arguments),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::Arguments),
     /// Print the JSON schema of ralph.yaml or of the events
     Schema(schema::Arguments),
     /// Print the manual page
     Man,
-    /// Answer one hook event of an agent client (the client calls this)
+    /// Answer one hook event of an agent client (called by the client)
     Hook(HookArguments),
 }
 
-/// For help only: the fast door reads its few words itself.
+/// Only for help: the hook parses its few arguments itself.
 #[derive(clap::Args)]
 #[command(after_help = list::first_installable().map_or("", |(_, installation)| installation.example))]
 struct HookArguments {
-    #[arg(help = format!("The client whose event it is: {}", list::names()))]
+    #[arg(help = format!("The client that sends the event: {}", list::names()))]
     client: String,
-    /// Answer within this time, which must be shorter than the client's own time-out [default: 570s]
+    /// Answer within this time, which must be shorter than the client's own timeout [default: 570s]
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
-    /// Time-out of gates that have none of their own [default: 120s]
+    /// Timeout for gates without one [default: 120s]
     #[arg(long, value_name = "TIME")]
     gate_timeout: Option<String>,
 }
@@ -115,8 +120,11 @@ pub(crate) fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
-    if arguments.command.gives_a_verdict() {
-        shield();
+    if arguments.verbose {
+        trace::to_stderr();
+    }
+    if arguments.command.reports_verdict() {
+        protect_verdict();
     }
     let done = match arguments.command {
         Command::Demo => demo::run(),
@@ -138,28 +146,28 @@ pub(crate) fn run() -> ExitCode {
         Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
-        Command::Hook(arguments) => return wrong_hook(&arguments),
+        Command::Hook(arguments) => return report_hook_usage(&arguments),
     };
-    done.unwrap_or_else(Failure::show)
+    done.unwrap_or_else(CommandError::show)
 }
 
 impl Command {
-    /// Whether its exit code says that something is verified.
-    fn gives_a_verdict(&self) -> bool {
+    /// Whether its exit code reports a verdict.
+    fn reports_verdict(&self) -> bool {
         matches!(self, Self::Verify(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
     }
 }
 
-/// Keeps other processes from changing the verdict of this one. Inside an agent's run the verdict is the driver's, and the
-/// driver, or its successor after a kill, has to find this process by the mark in its environment.
-fn shield() {
+/// Protects the verdict of this process from other processes. Inside an agent's run the verdict belongs to the driver, and
+/// the driver or its successor has to find this process by the mark in its environment.
+fn protect_verdict() {
     proc::forbid_debuggers();
-    if Home::find().is_ok_and(|home| driven::are_we_driven(&home)) {
+    if Home::find().is_ok_and(|home| driven::inside_driven_agent(&home)) {
         proc::permit_debuggers();
     }
 }
 
-/// Exit code 2 means "hold it" to a client, so a wrong call of the hook must not end with it.
+/// Exit code 2 means "block" to a client, so a usage error of the hook must not return it.
 fn usage(error: &clap::Error) -> ExitCode {
     let _reader_gone = error.print();
     let is_hook = std::env::args_os().nth(1).is_some_and(|word| word == "hook");
@@ -170,7 +178,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn wrong_hook(arguments: &HookArguments) -> ExitCode {
+fn report_hook_usage(arguments: &HookArguments) -> ExitCode {
     let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
     let wrong_time = times.filter_map(|text| ralph_core::model::duration::parse(text).err()).next();
     terminal::error(wrong_time.unwrap_or_else(|| no_such_client(&arguments.client)));
@@ -178,33 +186,33 @@ fn wrong_hook(arguments: &HookArguments) -> ExitCode {
 }
 
 fn no_such_client(name: &str) -> String {
-    format!("there is no client `{name}`; there is: {}", list::names())
+    format!("unknown client `{name}`; supported: {}", list::names())
 }
 
-/// The client that `ralph init` installs our hook for, and `ralph doctor` looks at.
-fn installed_client() -> Result<(&'static Client, &'static Installation), Failure> {
-    let none = || Failure::new(exit::USAGE, format!("no hook can be installed for {}", list::names()));
+/// The client that `ralph init` installs hooks for and `ralph doctor` checks.
+fn installed_client() -> Result<(&'static Client, &'static Installation), CommandError> {
+    let none = || CommandError::new(exit::USAGE, format!("hooks cannot be installed for {}", list::names()));
     list::first_installable().ok_or_else(none)
 }
 
-/// The runs of `ralph verify` have a log like a loop, and are none.
-fn must_be_a_loop(place: &context::Place, word: Option<&str>, verb: &str) -> Result<(), Failure> {
-    if word.is_none() || place.named_loop(word)? != ledger::plain_loop() {
+/// `ralph verify` runs have a log like a loop's, but are not a loop.
+fn require_loop(place: &context::CommandContext, word: Option<&str>, verb: &str) -> Result<(), CommandError> {
+    if word.is_none() || place.named_loop(word)? != ledger::verify_loop() {
         return Ok(());
     }
     let what = format!("`verify` is the log of your own `ralph verify` runs; there is nothing to {verb}");
-    Err(Failure::new(exit::USAGE, what).hint("`ralph status` lists the loops"))
+    Err(CommandError::new(exit::USAGE, what).hint("list the loops with `ralph status`"))
 }
 
-/// Why a command could not do its work: what, and how to mend it.
+/// Why a command failed, and how to fix it.
 #[derive(Debug)]
-struct Failure {
+struct CommandError {
     what: String,
     hint: Option<String>,
     code: u8,
 }
 
-impl Failure {
+impl CommandError {
     fn new(code: u8, what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: None, code }
     }
@@ -223,28 +231,28 @@ impl Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         Self::new(exit::USAGE, error.to_string())
     }
 }
 
-impl From<SettingsError> for Failure {
+impl From<SettingsError> for CommandError {
     fn from(error: SettingsError) -> Self {
         Self::new(exit::USAGE, error.to_string())
     }
 }
 
-impl From<LedgerError> for Failure {
+impl From<LedgerError> for CommandError {
     fn from(error: LedgerError) -> Self {
         std::io::Error::from(error).into()
     }
 }
 
-impl From<EngineError> for Failure {
+impl From<EngineError> for CommandError {
     fn from(error: EngineError) -> Self {
         Self::new(exit::NOT_VERIFIED, error.to_string())
     }
 }
 
-type Done = Result<ExitCode, Failure>;
+type CommandResult = Result<ExitCode, CommandError>;

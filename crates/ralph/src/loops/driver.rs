@@ -1,21 +1,20 @@
-//! `ralph loop`: a headless agent is run, then the gates, then it is decided, until the work is verified or a limit says
-//! stop.
+//! `ralph loop`: runs a headless agent, then the gates, then decides, until the work is verified or a limit is reached.
 //!
 //! ```text
-//!            ┌──────────────── Hold ────────────────┐
+//!            ┌─────────────── Block ────────────────┐
 //!            ▼                                      │
-//!  next ─► Run: agent ─► AgentEnded ─► Judge: gates ┴─► LetGo: over
+//!  next ─► Run: agent ─► AgentEnded ─► Judge: gates ┴─► Release: over
 //!    ▲                       │
-//!    └──── WaitsUntil ◄──────┘ the service gives no more
+//!    └──── WaitsUntil ◄──────┘ usage limit reached
 //! ```
 //!
-//! What comes next is read from the ledger alone ([`drive::next`]), and everything is in the ledger before the next thing
-//! happens: so a loop is gone on with after any kill at any point, and an iteration is judged exactly once. The verdict is
-//! the engine's, as at every other door; the agent's words are told and decide nothing.
+//! The next step is computed from the ledger alone ([`drive::next`]), and every step is recorded before the next one
+//! starts, so a loop can be resumed after a kill at any point and each iteration is judged exactly once. The verdict comes
+//! from the engine, as for hooks; what the agent says is shown but decides nothing.
 
 mod agent;
+pub(crate) mod checkpointer;
 pub(crate) mod driven;
-pub(crate) mod keeper;
 pub(crate) mod lease;
 
 use std::ffi::OsString;
@@ -24,17 +23,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{AgentRan, Call};
-use keeper::Keeper;
+use agent::{AgentCall, AgentRan};
+use checkpointer::Checkpointer;
 use ralph_core::claims::promise::{self, Promise};
 use ralph_core::clients::list;
-use ralph_core::clients::profile::{CommandLine, Context, Profile, RunWish, Value, command_line};
+use ralph_core::clients::profile::{CommandLine, Context, Profile, RunOptions, Value, command_line};
 use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::ledger::decide::Decision;
-use ralph_core::ledger::drive::{self, Approach, Next};
+use ralph_core::ledger::drive::{self, Approach, NextStep};
 use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
-use ralph_core::ledger::facts::{SessionStop, Standing};
+use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
@@ -45,16 +44,16 @@ use ralph_core::model::layout::Layout;
 use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::verdict::{Reason, Verdict};
 use ralph_core::model::{duration, preset};
-use ralph_core::say::prompt::{self, LastTime};
+use ralph_core::say::prompt::{self, LastIteration};
 
 use crate::checks::gates::environment::GateEnvironment;
-use crate::checks::gates::{Findable, Watch};
+use crate::checks::gates::{GateObserver, ReceiptReuse};
 use crate::checks::tasks;
 use crate::clients::surroundings;
-use crate::loops::judge::{self, Asked, Case, EngineError, Outcome, WatchForFreedom};
+use crate::loops::judge::{self, CancelWatcher, EngineError, JudgeCase, JudgeOptions, Judged};
 use crate::show::progress::follower::{Follower, NoFollower};
 use crate::store::acceptance::Beginning;
-use crate::store::effective_gates::{Found, InForce};
+use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::home::RepoHome;
 use crate::store::ledger::{LedgerError, Loop};
 use crate::store::repo::Repo;
@@ -62,19 +61,19 @@ use crate::store::workspace::Workspace;
 use crate::store::{ledger, rewritten_files};
 use crate::sys::proc::StopRequest;
 use crate::sys::signals::Signals;
-use crate::sys::{clock, env, files, proc};
+use crate::sys::{clock, env, files, proc, trace};
 use crate::work_tree::fingerprint::{Tree, TreeMemory};
 use crate::work_tree::git::head::GitHead;
 
-/// Everything that one drive needs.
+/// Everything needed to drive one loop.
 pub(crate) struct Driver<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) plan: &'a DrivePlan,
     pub(crate) signals: &'a Signals,
     pub(crate) follow: &'a mut dyn Follower,
-    /// The tree before the first iteration is with it already: what the whole loop changed is told from there.
-    pub(crate) keeper: Keeper,
-    /// All that is remembered of the loop; this process believes nobody else about it.
+    /// Already holds the tree from before the first iteration, the base for everything the loop changed.
+    pub(crate) checkpointer: Checkpointer,
+    /// This process's own record of the loop; changes by other writers are treated as tampering.
     pub(crate) ledger: Arc<Loop>,
 }
 
@@ -86,12 +85,12 @@ pub(crate) enum DriveError {
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Engine(#[from] EngineError),
-    #[error("process {} drives this loop already", .0.process)]
+    #[error("process {} is already driving this loop", .0.process)]
     Owned(Owner),
 }
 
 impl DriveError {
-    /// What somebody else did to the ledger, if that is what went wrong.
+    /// How another process changed the ledger, if that caused the error.
     fn tampering(&self) -> Option<&str> {
         match self {
             Self::Ledger(LedgerError::Tampered { what })
@@ -101,31 +100,31 @@ impl DriveError {
     }
 }
 
-/// Writes down a new loop, which is ours from its first line on.
+/// Records a new loop, owned by this process from its first line.
 pub(crate) fn begin(
     repo_home: &RepoHome,
     ledger: &Loop,
     plan: &DrivePlan,
-    in_force: &InForce,
+    effective: &EffectiveGates,
 ) -> Result<(), DriveError> {
     let began = Event::Began {
         subject: Subject::Driver,
         session: None,
         task: None,
-        layout: in_force.layout,
+        layout: effective.layout,
         preset: preset::DRIVE.name.to_owned(),
-        definition: in_force.sha256.clone(),
+        definition: effective.sha256.clone(),
         limits: plan.limits.clone(),
         goal: Some(plan.goal.clone()),
         prompt: None,
         drive: Some(plan.options.clone()),
         rewritten: rewritten_files::before(repo_home, clock::now()),
     };
-    ledger.append(&[began, Event::Owned { owner: lease::ours() }])?;
+    ledger.append(&[began, Event::DriverStarted { owner: lease::ours() }])?;
     Ok(())
 }
 
-/// Goes on with a loop that nobody drives any more: it is ours from now on. What a killed predecessor left running is ended.
+/// Resumes a loop that has no running driver and becomes its owner. Processes left by a killed driver are ended.
 pub(crate) fn take_over(
     ledger: &Loop,
     repo: &Repo,
@@ -133,7 +132,7 @@ pub(crate) fn take_over(
     at_once: bool,
 ) -> Result<(), DriveError> {
     let mut taken = None;
-    ledger.append_what_follows(|state| {
+    ledger.append_following(|state| {
         taken = state.drive.owner.clone().filter(lease::is_held);
         if taken.is_some() {
             return Vec::new();
@@ -141,8 +140,8 @@ pub(crate) fn take_over(
         let resumed = state.paused().is_some().then_some(Event::Resumed { renewed: false });
         let now = clock::now();
         let no_wait = (at_once && state.drive.wait.is_some())
-            .then(|| Event::WaitsUntil { until: now, why: "a person said to go on".into() });
-        resumed.into_iter().chain([Event::Owned { owner: lease::ours() }]).chain(no_wait).collect()
+            .then(|| Event::WaitingUntil { until: now, why: "resumed by the user".into() });
+        resumed.into_iter().chain([Event::DriverStarted { owner: lease::ours() }]).chain(no_wait).collect()
     })?;
     if let Some(owner) = taken {
         return Err(DriveError::Owned(owner));
@@ -151,48 +150,48 @@ pub(crate) fn take_over(
     Ok(())
 }
 
-/// The gates that a loop began with hold to its end, whatever becomes of their file.
-pub(crate) fn in_force(workspace: &Workspace, state: &State) -> io::Result<InForce> {
-    // Read each time: the user may revoke what was accepted while the loop runs.
-    let found = workspace.anew().gates_for(None, Beginning::of_loop(Some(state)))?;
+/// A loop keeps the gates it began with until it ends, even if their file changes.
+pub(crate) fn effective_gates(workspace: &Workspace, state: &State) -> io::Result<EffectiveGates> {
+    // Read every time: the user may revoke acceptance while the loop runs.
+    let found = workspace.reload_trust().gates_for(None, Beginning::of_loop(Some(state)))?;
     Ok(match found {
-        // An agent that makes the file unreadable has changed it, no more: what was accepted can still be judged by.
-        Found::InForce(in_force) if !in_force.config.gates.is_empty() => {
-            InForce { broken: None, ..*in_force }
+        // An unreadable file counts as a changed one: the accepted definition can still be used.
+        GatesLookup::Effective(effective) if !effective.config.gates.is_empty() => {
+            EffectiveGates { broken: None, ..*effective }
         }
-        Found::InForce(in_force) => *in_force,
-        Found::Nothing | Found::Untrusted(_) | Found::Revoked => {
-            InForce::revoked(state.layout.unwrap_or(Layout::Native), state.definition.clone())
+        GatesLookup::Effective(effective) => *effective,
+        GatesLookup::Nothing | GatesLookup::Untrusted(_) | GatesLookup::Revoked => {
+            EffectiveGates::revoked(state.layout.unwrap_or(Layout::Native), state.definition.clone())
         }
     })
 }
 
-/// Keeps the tree of a loop that is over, which its driver was killed too early to keep.
-pub(crate) fn keep_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
-    if let (Some(number), Some(options)) = (state.drive.not_kept(), &state.drive.options) {
+/// Commits the final tree of a finished loop whose driver was killed before it could.
+pub(crate) fn commit_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, state: &State) {
+    if let (Some(number), Some(options)) = (state.drive.uncommitted_iteration(), &state.drive.options) {
         let ledger = Arc::new(Loop::new(repo_home, id));
-        let mut keeper = Keeper::new(repo, &ledger, id, options, &StopRequest::new());
-        keeper.finish(number);
-        keeper.settle(&mut NoFollower);
-        keeper.put_away();
+        let mut checkpointer = Checkpointer::new(repo, &ledger, id, options, &StopRequest::new());
+        checkpointer.finish(number);
+        checkpointer.settle(&mut NoFollower);
+        checkpointer.clean_up();
     }
 }
 
-/// What the agent is asked first.
+/// The first prompt for the agent.
 pub(crate) fn first_prompt(plan: &DrivePlan) -> String {
-    prompt(plan, None, 1, &Context::Fresh, Approach::GoOn, None)
+    prompt(plan, None, 1, &Context::Fresh, Approach::Continue, None)
 }
 
-/// What the iteration before came to, for the next prompt.
+/// The result of the previous iteration, for the next prompt.
 struct LastVerdict {
     before: State,
     seen: GatesSeen,
-    standing: Standing,
-    /// Nothing but the promise was missing.
+    definition_status: DefinitionStatus,
+    /// Only the promise was missing.
     promise_missing: bool,
 }
 
-/// What the last run of the agent leaves for the next prompt and for the judgement.
+/// What the last agent run provides for the next prompt and the judgement.
 #[derive(Default)]
 struct LastRun {
     denials: Vec<Denial>,
@@ -200,26 +199,27 @@ struct LastRun {
 }
 
 impl Driver<'_> {
-    /// Drives until there is nothing more to do; the state then says why.
+    /// Drives until there is nothing left to do; the returned state says why.
     pub(crate) fn drive(mut self) -> Result<State, DriveError> {
         proc::adopt_orphans();
-        let _ends_with_us = WatchForFreedom::begin(&self.ledger, self.signals);
+        let _cancel_watcher = CancelWatcher::begin(&self.ledger, self.signals);
         let state = self.ledger.state()?;
         self.follow.receive(&LoopEvent::begins(self.plan, &state));
-        let (last, last_run) = last_seen(&self.ledger, &state)?;
-        self.keeper.tell(self.follow);
-        if let Some(number) = state.drive.not_kept() {
-            self.keeper.finish(number);
+        let (last, last_run) = load_last_results(&self.ledger, &state)?;
+        self.checkpointer.report_problem(self.follow);
+        if let Some(number) = state.drive.uncommitted_iteration() {
+            self.checkpointer.finish(number);
         }
-        // Once an agent was at work it is no beginning any more.
+        // Once an agent has run, this is no longer the initial tree.
         if state.drive.iterations == 0 && state.drive.wait.is_none() && state.drive.last_kept.is_none() {
-            self.keeper.begin(0);
+            self.checkpointer.begin(0);
         }
         let tree_memory = Arc::<TreeMemory>::default();
-        // What cannot be read now is told when it is judged.
-        let found = judge::tree_reader(self.workspace).remembering(&tree_memory).read();
+        // A read error here is reported when the tree is judged.
+        let effective = effective_gates(self.workspace, &state).ok();
+        let found = judge::tree_reader(self.workspace, effective.as_ref()).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
-        let mut drive = Drive { driver: self, last, last_run, tree_memory, found };
+        let mut drive = ActiveDrive { driver: self, last, last_run, tree_memory, found };
         let state = match drive.run_to_end(state) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
@@ -227,11 +227,11 @@ impl Driver<'_> {
             },
             Ok(state) => state,
         };
-        let Driver { mut keeper, follow, plan, .. } = drive.driver;
-        keeper.settle(follow);
-        let _said_where_it_matters = proc::end_everyone_left();
+        let Driver { mut checkpointer, follow, plan, .. } = drive.driver;
+        checkpointer.settle(follow);
+        let _reported_by_judge = proc::end_everyone_left();
         if matches!(state.status, Status::Ended { .. }) {
-            keeper.put_away();
+            checkpointer.clean_up();
         }
         follow.receive(&LoopEvent::ends(plan, &state));
         Ok(state)
@@ -246,28 +246,28 @@ impl Driver<'_> {
     }
 }
 
-/// A drive while it goes on.
-struct Drive<'a> {
+/// A running drive.
+struct ActiveDrive<'a> {
     driver: Driver<'a>,
     last: Option<LastVerdict>,
     last_run: LastRun,
-    /// What this process has read of the tree.
+    /// What this process has read of the tree so far.
     tree_memory: Arc<TreeMemory>,
-    /// The tree before its first run of the agent.
+    /// The tree before its first agent run.
     found: Option<Arc<Tree>>,
 }
 
-impl Drive<'_> {
+impl ActiveDrive<'_> {
     fn run_to_end(&mut self, mut state: State) -> Result<State, DriveError> {
         loop {
             state = match drive::next(&state, clock::now()) {
-                // What is on the disk must be what this verdict stands on.
-                Next::Nothing => break Ok(self.driver.ledger.state()?),
-                Next::Wait { until } => self.wait(state, until)?,
-                Next::Run { iteration, context, approach } => {
+                // The files on disk must be the ones this verdict is about.
+                NextStep::Nothing => break Ok(self.driver.ledger.state()?),
+                NextStep::Wait { until } => self.wait(state, until)?,
+                NextStep::Run { iteration, context, approach } => {
                     self.run_agent(&state, iteration, &context, approach)?
                 }
-                Next::Judge { iteration } => self.judge(&state, iteration)?,
+                NextStep::Judge { iteration } => self.judge(&state, iteration)?,
             };
             if self.driver.signals.caught().is_some() {
                 break self.interrupt(state);
@@ -275,9 +275,9 @@ impl Drive<'_> {
         }
     }
 
-    /// Somebody else wrote to the ledger: what this process wrote is put back, and the loop is over.
+    /// Another process wrote to the ledger: restores what this process wrote and ends the loop.
     fn end_tampered(&mut self, what: &str) -> Result<State, DriveError> {
-        let _ended_before_anything_is_said = proc::end_everyone_left();
+        let _ended = proc::end_everyone_left();
         let ledger = &self.driver.ledger;
         ledger.restore()?;
         let attempt = ledger.state()?.attempts;
@@ -296,16 +296,16 @@ impl Drive<'_> {
         Ok(ledger.append(&[Event::Judged(judgement)])?)
     }
 
-    /// Waits for a usage limit. The wall clock counts: a machine may sleep meanwhile.
+    /// Waits out a usage limit, by wall clock: the machine may sleep meanwhile.
     fn wait(&mut self, state: State, until: jiff::Timestamp) -> Result<State, DriveError> {
         const LOOK_EVERY: Duration = Duration::from_secs(20);
-        self.driver.keeper.settle(self.driver.follow);
+        self.driver.checkpointer.settle(self.driver.follow);
         let why = state.drive.waits_for().unwrap_or_default();
         self.driver.follow.receive(&LoopEvent::Waits { until, why: why.to_owned() });
         loop {
             let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
             if left.is_zero() || self.driver.signals.stop.wait(left.min(LOOK_EVERY)) {
-                // Whoever freed us meanwhile has written it down.
+                // The process that cancelled the wait has already recorded it.
                 return Ok(self.driver.ledger.state()?);
             }
         }
@@ -322,10 +322,10 @@ impl Drive<'_> {
         let prompt = self.prompt(iteration, context, approach);
         files::replace(&prompt_file, prompt.as_bytes())?;
         let line = self.command_line(state, &prompt_file, context);
-        // The beginning: once a run is known to have begun, nobody takes it in any more.
-        self.driver.keeper.taken_in();
-        self.driver.keeper.go_on();
-        if self.driver.signals.stop.asked() {
+        // Once a run is recorded as started, the initial tree can no longer be staged.
+        self.driver.checkpointer.wait_until_staged();
+        self.driver.checkpointer.continue_commit();
+        if self.driver.signals.stop.is_requested() {
             return Ok(self.driver.ledger.state()?);
         }
         if state.drive.open.is_none() {
@@ -335,13 +335,15 @@ impl Drive<'_> {
         let of = self.driver.plan.limits.attempts.value;
         self.driver.follow.receive(&LoopEvent::IterationBegan { number: iteration, of, approach });
         let before = GitHead::of(&self.driver.workspace.repo.root);
-        let AgentRan { mut run, summary } = self.call(state, iteration, context, &line)?;
+        trace::step(|| format!("prepared iteration {iteration}"));
+        let AgentRan { mut run, summary } = self.call_agent(state, iteration, context, &line)?;
+        trace::step(|| format!("ran the agent, iteration {iteration}"));
         run.switched_to = GitHead::of(&self.driver.workspace.repo.root).switched_from(&before);
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
-        let state = self.agent_ended(state, iteration, &run, &summary)?;
+        let state = self.record_agent_end(state, iteration, &run, &summary)?;
         self.driver.follow.receive(&LoopEvent::agent_ended(&run, &state));
         self.last_run = LastRun::of(&run);
-        match self.never_worked(&run, &state) {
+        match self.startup_failure(&run, &state) {
             Some(why) => self.driver.append(&[Event::Paused { why }]),
             None => {
                 if let AgentEnd::LoginRefused { .. } = run.ended {
@@ -352,8 +354,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Why an agent that never came to work is not run again. There is nothing of its own to judge.
-    fn never_worked(&self, run: &AgentRun, state: &State) -> Option<PauseCause> {
+    /// Why an agent that failed to start working is not run again; there is no work to judge.
+    fn startup_failure(&self, run: &AgentRun, state: &State) -> Option<PauseCause> {
         const MOST_REFUSED: u32 = 2;
         match &run.ended {
             AgentEnd::CouldNotStart { why } => Some(PauseCause::AgentCouldNotStart { why: why.clone() }),
@@ -364,7 +366,7 @@ impl Drive<'_> {
         }
     }
 
-    fn call(
+    fn call_agent(
         &mut self,
         state: &State,
         iteration: u32,
@@ -375,10 +377,11 @@ impl Drive<'_> {
         let (options, dir) = (&driver.plan.options, driver.dir());
         let logs = dir.join("logs");
         files::private_dir(&logs)?;
-        judge::keep_newest(&logs);
+        judge::prune_logs(&logs);
         let stamp = clock::now().strftime("%Y%m%dT%H%M%S%.3f");
         let repo = &driver.workspace.repo;
-        let call = Call {
+        let effective = effective_gates(driver.workspace, state).ok();
+        let call = AgentCall {
             line,
             root: &repo.root,
             environment: &environment(&driver.plan.profile, &driven::mark(repo, &driver.plan.loop_id)),
@@ -392,15 +395,18 @@ impl Drive<'_> {
             longest_run: time_left(state).map_or(options.longest_run, |left| left.min(options.longest_run)),
             longest_silence: options.longest_silence,
             signals: driver.signals,
-            tree: &|| judge::tree_reader(driver.workspace).read().ok().map(|tree| TreeHash::new(tree.hash())),
+            tree: &|| {
+                let tree = judge::tree_reader(driver.workspace, effective.as_ref()).read();
+                tree.ok().map(|tree| TreeHash::new(tree.hash()))
+            },
             secrets: GateEnvironment::new(&driver.workspace.settings().user.keep_env, repo).secrets,
         };
         let follow = &mut *driver.follow;
         Ok(agent::run(call, &mut |event| follow.receive(&LoopEvent::Agent(event.clone()))))
     }
 
-    /// Writes down how the run ended, and in the same breath what follows from it.
-    fn agent_ended(
+    /// Records how the run ended and what follows from it in one write.
+    fn record_agent_end(
         &mut self,
         state: &State,
         iteration: u32,
@@ -410,12 +416,12 @@ impl Drive<'_> {
         let mut events = vec![Event::AgentEnded { iteration, run: run.clone() }];
         if let (AgentEnd::OutOfUsage { why }, Some(limit)) = (&run.ended, &summary.limit) {
             let until = drive::waits_until(limit, state.drive.waits_in_a_row, clock::now());
-            events.push(Event::WaitsUntil { until, why: why.clone() });
+            events.push(Event::WaitingUntil { until, why: why.clone() });
         }
         self.driver.append(&events)
     }
 
-    /// Whatever is down may come back: before the next run, once it is known that there is one.
+    /// A service that is down may recover, so wait before the next run, once there will be one.
     fn back_off(&self, state: &State) {
         let pause = drive::back_off(state.drive.failed_runs);
         if !pause.is_zero() {
@@ -425,17 +431,17 @@ impl Drive<'_> {
 
     fn judge(&mut self, state: &State, iteration: u32) -> Result<State, DriveError> {
         let driver = &self.driver;
-        let in_force = in_force(driver.workspace, state)?;
-        if !in_force.has_gates() {
+        let effective = effective_gates(driver.workspace, state)?;
+        if !effective.has_gates() {
             return driver.append(&[Event::Paused { why: PauseCause::NoGates }]);
         }
-        // The keeper waits for us, no gate has begun: whoever is there came out of the agent.
-        self.driver.keeper.settle(self.driver.follow);
+        // The checkpointer is waiting and no gate has started, so every remaining process was started by the agent.
+        self.driver.checkpointer.settle(self.driver.follow);
         let processes = proc::end_everyone_left();
         if !processes.is_empty() {
             return self.driver.append(&[Event::Paused { why: PauseCause::StillRunning { processes } }]);
         }
-        let judged = self.judge_by(state, &in_force);
+        let judged = self.judge_with_gates(state, &effective);
         let outcome = match judged {
             Ok(outcome) => outcome,
             Err(EngineError::Interrupted(_) | EngineError::Freed) => {
@@ -448,7 +454,7 @@ impl Drive<'_> {
             self.driver.follow.receive(&LoopEvent::judged(iteration, &state));
         }
         match &outcome.decision {
-            Decision::Hold { .. } => match self.why_to_pause(&state) {
+            Decision::Block { .. } => match self.pause_cause(&state) {
                 Some(why) => state = self.driver.append(&[Event::Paused { why }])?,
                 None => {
                     if state.drive.rethinks {
@@ -457,30 +463,35 @@ impl Drive<'_> {
                     self.back_off(&state);
                 }
             },
-            // It is over, or somebody has paused it meanwhile: the state says so.
-            Decision::LetGo { .. } | Decision::Ignore(_) => {}
-            // Looked at again when the time has come: the iteration stays open.
+            // It is over, or was paused meanwhile: the state says which.
+            Decision::Allow { .. } | Decision::Ignore(_) => {}
+            // Judged again when the wait is over: the iteration stays open.
             Decision::Wait { .. } => return Ok(state),
-            Decision::Gather => unreachable!("a judgement looks at the checks itself"),
+            Decision::Gather => unreachable!("a judgement gathers its own findings"),
         }
         if let Some(seen) = outcome.facts.gates().cloned() {
-            let promise_missing = state.last.as_ref().is_some_and(lacks_promise_alone);
-            let standing = outcome.facts.standing;
-            self.last = Some(LastVerdict { before: outcome.before, seen, standing, promise_missing });
+            let promise_missing = state.last.as_ref().is_some_and(lacks_only_promise);
+            let status = outcome.facts.definition_status;
+            self.last = Some(LastVerdict {
+                before: outcome.before,
+                seen,
+                definition_status: status,
+                promise_missing,
+            });
         }
         Ok(state)
     }
 
-    /// What only a person can mend.
-    fn why_to_pause(&self, state: &State) -> Option<PauseCause> {
+    /// A problem that only the user can fix.
+    fn pause_cause(&self, state: &State) -> Option<PauseCause> {
         let errors = state.limits.as_ref().map_or(preset::DRIVE.errors, |limits| limits.errors.value);
-        if let Some(rule) = state.drive.hopeless_rule() {
+        if let Some(rule) = state.drive.repeatedly_denied_rule() {
             return Some(PauseCause::Denied { rule: rule.to_owned() });
         }
         (state.drive.failed_runs >= errors).then_some(PauseCause::Errors)
     }
 
-    fn judge_by(&mut self, state: &State, in_force: &InForce) -> Result<Outcome, EngineError> {
+    fn judge_with_gates(&mut self, state: &State, effective: &EffectiveGates) -> Result<Judged, EngineError> {
         let promise = self.promise();
         let driver = &mut self.driver;
         let goal = &driver.plan.goal;
@@ -493,29 +504,30 @@ impl Drive<'_> {
             ..SessionStop::default()
         });
         let id = driver.plan.loop_id.clone();
-        let case = Case {
+        let case = JudgeCase {
             ledger: driver.ledger.clone(),
             limits: state.limits.clone().unwrap_or_else(|| driver.plan.limits.clone()),
             head: GitHead::of(&driver.workspace.repo.root).commit,
             session_stop: claims,
             tree_memory: self.tree_memory.clone(),
             found: self.found.clone(),
-            ..Case::new(driver.workspace, in_force, id, Subject::Driver, &preset::DRIVE)
+            ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, &preset::DRIVE)
         };
-        let asked = Asked { signals: Some(driver.signals), ..Asked::all_of_it() };
+        let asked = JudgeOptions { signals: Some(driver.signals), ..JudgeOptions::without_deadline() };
         let to_keep = state.drive.to_keep();
-        let mut gates = Gates { follow: &mut *driver.follow, keeper: &mut driver.keeper, to_keep };
+        let mut gates =
+            Gates { follow: &mut *driver.follow, checkpointer: &mut driver.checkpointer, to_keep };
         let judged = case.judge(&asked, &mut gates)?;
         gates.keep();
         Ok(judged)
     }
 
-    /// What the agent has to promise.
+    /// The promise that the agent has to state.
     fn promise(&self) -> Option<Promise> {
         self.driver.plan.goal.promise.as_deref().and_then(Promise::new)
     }
 
-    /// We were told to end: the agent and the gates are gone, and the loop waits for a person.
+    /// A signal ended this drive: the agent and the gates are gone, and the loop waits for the user.
     fn interrupt(&mut self, state: State) -> Result<State, DriveError> {
         if !state.is_running() {
             return Ok(state);
@@ -526,10 +538,10 @@ impl Drive<'_> {
     fn prompt(&self, number: u32, context: &Context, approach: Approach) -> String {
         let (plan, run) = (self.driver.plan, &self.last_run);
         let tasks = plan.goal.list.as_ref().map(|list| tasks::read(&self.driver.workspace.repo.root, list));
-        let last = self.last.as_ref().map(|last| LastTime {
+        let last = self.last.as_ref().map(|last| LastIteration {
             before: &last.before,
             seen: &last.seen,
-            standing: &last.standing,
+            definition_status: &last.definition_status,
             denials: &run.denials,
             cut_off: run.cut_off.as_deref(),
             promise_missing: last.promise_missing,
@@ -540,14 +552,14 @@ impl Drive<'_> {
     fn command_line(&self, state: &State, prompt_file: &std::path::Path, context: &Context) -> CommandLine {
         let plan = self.driver.plan;
         let budget_left = plan.limits.cost.value.map(|most| most.minus(state.drive.cost));
-        let wish = RunWish {
+        let options = RunOptions {
             prompt_file,
             allowed: list::allowed_tools(&plan.gates, &plan.allow),
             context: context.clone(),
             budget_left,
             model: plan.options.model.as_deref(),
         };
-        command_line(&plan.profile, &wish)
+        command_line(&plan.profile, &options)
     }
 }
 
@@ -557,9 +569,9 @@ fn prompt(
     number: u32,
     context: &Context,
     approach: Approach,
-    last: Option<LastTime<'_>>,
+    last: Option<LastIteration<'_>>,
 ) -> String {
-    prompt::text(&prompt::Iteration {
+    prompt::text(&prompt::PromptInput {
         task: &plan.goal.task,
         number,
         of: plan.limits.attempts.value,
@@ -573,11 +585,11 @@ fn prompt(
 }
 
 impl LastRun {
-    /// All of it that is in the ledger.
+    /// Everything that the ledger records about the run.
     fn of(run: &AgentRun) -> Self {
         let cut_off = match &run.ended {
-            AgentEnd::TimedOut => Some(format!("it took longer than {}", duration::show(run.took))),
-            AgentEnd::WentSilent => Some("it neither printed nor changed anything for too long".into()),
+            AgentEnd::TimedOut => Some(format!("timed out after {}", duration::show(run.took))),
+            AgentEnd::WentSilent => Some("no output and no file changes for too long".into()),
             AgentEnd::Finished
             | AgentEnd::Failed { .. }
             | AgentEnd::OutOfUsage { .. }
@@ -589,13 +601,13 @@ impl LastRun {
     }
 }
 
-/// What a promise is looked for in.
+/// The text searched for a promise.
 fn last_words(summary: &StreamSummary) -> &str {
     summary.result.as_ref().map_or(&summary.last_words, |result| &result.text)
 }
 
-/// What the gates said when the loop was last judged and how the last run ended, for a drive that goes on after another.
-fn last_seen(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict>, LastRun), DriveError> {
+/// The last gate results and how the last run ended, for a resumed drive.
+fn load_last_results(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict>, LastRun), DriveError> {
     if state.drive.iterations == 0 {
         return Ok((None, LastRun::default()));
     }
@@ -619,24 +631,24 @@ fn last_seen(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict>, LastR
             unsettled: Vec::new(),
             moved: Vec::new(),
         },
-        standing: Standing::Accepted,
-        promise_missing: lacks_promise_alone(last),
+        definition_status: DefinitionStatus::Accepted,
+        promise_missing: lacks_only_promise(last),
     });
     Ok((last, last_run))
 }
 
-fn lacks_promise_alone(last: &LastJudgement) -> bool {
+fn lacks_only_promise(last: &LastJudgement) -> bool {
     matches!(last.reason, Reason::PromiseMissing { .. })
 }
 
-/// What the loop's own clock leaves for one run.
+/// The time that the loop's limit leaves for one run.
 fn time_left(state: &State) -> Option<Duration> {
-    // Not before the clock has certainly run out: a run that is cut off for it is the last one.
+    // Not before the limit has definitely passed: a run cut off by it is the last one.
     let left = drive::clock_ends(state)?.duration_since(clock::now());
     Some(Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1)))
 }
 
-/// The person's own environment with what the profile sets; the marks of a session around us are not the agent's.
+/// The user's environment plus the profile's variables, without the variables of a surrounding session.
 fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<_> =
         env::all().filter(|(name, _)| !surroundings::is_mark_of_a_session(name)).collect();
@@ -662,27 +674,27 @@ fn environment(profile: &Profile, mark: &str) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Tells of gates as news, and lets none begin before the tree was taken in.
+/// Reports gate progress, and starts no gate before the tree is staged.
 struct Gates<'a> {
     follow: &'a mut dyn Follower,
-    keeper: &'a mut Keeper,
-    /// The iteration whose tree is still to be kept.
+    checkpointer: &'a mut Checkpointer,
+    /// The iteration whose tree is not staged yet.
     to_keep: Option<u32>,
 }
 
 impl Gates<'_> {
     fn keep(&mut self) {
         if let Some(number) = self.to_keep.take() {
-            self.keeper.keep(number, self.follow);
+            self.checkpointer.keep(number, self.follow);
         }
     }
 }
 
-impl Watch for Gates<'_> {
+impl GateObserver for Gates<'_> {
     fn tree(&mut self, _tree: &Arc<Tree>) {
         self.keep();
-        // A filter that the agent gave git may have left somebody behind, too.
-        let _told_by_the_gates = proc::end_everyone_left();
+        // A git filter configured by the agent may have left processes behind, too.
+        let _reported_by_gates = proc::end_everyone_left();
     }
 
     fn started(&mut self, gate: &Gate) {
@@ -693,7 +705,7 @@ impl Watch for Gates<'_> {
         self.follow.receive(&LoopEvent::GateEnded { gate: gate.name.clone() });
     }
 
-    fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: Findable) {
+    fn finished(&mut self, report: &GateReport, _receipt: Option<&Receipt>, _findable: ReceiptReuse) {
         self.follow.receive(&LoopEvent::gate_finished(report));
     }
 
@@ -701,9 +713,9 @@ impl Watch for Gates<'_> {
         self.follow.receive(&LoopEvent::TreeChanged { files: files.to_vec() });
     }
 
-    fn seen(&mut self) {
-        // Where nothing had to be run, nobody told us of the tree.
+    fn gathered(&mut self) {
+        // If no gate had to run, the tree was not reported.
         self.keep();
-        self.keeper.go_on();
+        self.checkpointer.continue_commit();
     }
 }

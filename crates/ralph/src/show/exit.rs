@@ -10,7 +10,7 @@ pub(crate) const VERIFIED: u8 = 0;
 pub(crate) const NOT_VERIFIED: u8 = 1;
 /// Usage or config error, no gates at all.
 pub(crate) const USAGE: u8 = 2;
-/// Paused, cancelled, untrusted, needs a person.
+/// Paused, cancelled, untrusted, or needs your review.
 pub(crate) const NEEDS_PERSON: u8 = 3;
 pub(crate) const STUCK: u8 = 4;
 pub(crate) const TAMPERED: u8 = 5;
@@ -18,7 +18,7 @@ pub(crate) const TAMPERED: u8 = 5;
 pub(crate) fn of_verdict(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Verified => VERIFIED,
-        Verdict::Claimed | Verdict::Held | Verdict::Waiting | Verdict::Released | Verdict::Failed => {
+        Verdict::Claimed | Verdict::Blocked | Verdict::Waiting | Verdict::Released | Verdict::Failed => {
             NOT_VERIFIED
         }
         Verdict::Paused | Verdict::Cancelled | Verdict::NeedsHuman => NEEDS_PERSON,
@@ -27,7 +27,7 @@ pub(crate) fn of_verdict(verdict: Verdict) -> u8 {
     }
 }
 
-/// Of a driven loop as it was left. A verdict that came before the signal stands.
+/// For a driven loop in its final state. A verdict before the signal stands.
 pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
     match (&state.status, signal) {
         (Status::Ended { verdict }, _) => of_verdict(*verdict),
@@ -37,7 +37,7 @@ pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
     }
 }
 
-/// As shells report an end by a signal.
+/// Like shells report termination by a signal.
 pub(crate) fn by_signal(signal: i32) -> ExitCode {
     ExitCode::from(code_of_signal(signal))
 }

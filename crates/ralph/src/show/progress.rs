@@ -1,4 +1,4 @@
-//! What happens in a driven loop, shown while it happens: the log, the live view, plain lines, JSON lines.
+//! Live progress of a driven loop: the log, the live view, plain lines, JSON lines.
 
 pub(crate) mod follow;
 pub(crate) mod follower;
@@ -10,3 +10,5 @@ pub(crate) mod plan;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod view;
+
+pub(crate) use log::append as append_to_log;

@@ -1,5 +1,5 @@
-//! The terminal: the one place that prints. Colours only where a person looks; a reader that went away is no error. Names,
-//! paths and words of others are in what is printed, so nothing leaves here that steers a terminal, except our own colours.
+//! Terminal output: the only module that prints. Colours only on a terminal; a closed pipe is not an error. Printed
+//! text contains foreign names, paths and words, so all escape sequences except our own colours are removed.
 
 pub(crate) mod crash;
 pub(crate) mod inline;
@@ -23,7 +23,7 @@ pub(crate) const ODD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::
 pub(crate) const FAINT: Style = Style::new().dimmed();
 pub(crate) const STRONG: Style = Style::new().bold();
 
-/// Every sequence that our styles and those of [`snippet`] are made of.
+/// All escape sequences of our styles and those of [`snippet`].
 const OUR_SEQUENCES: [&str; 10] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
@@ -41,12 +41,12 @@ fn harmless(line: impl Display) -> String {
     foreign_text::for_terminal(&line.to_string(), &OUR_SEQUENCES)
 }
 
-/// Text in a style; the style is dropped where the output is no terminal.
+/// Text in a style; the style is dropped if the output is not a terminal.
 pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{}{style:#}", plain(text))
 }
 
-/// A word of somebody else (a task, a path, a name) as it may stand in a line of ours: without colours too.
+/// Foreign text (a task, a path, a name) for use in our own line: without colours too.
 pub(crate) fn plain(text: impl Display) -> String {
     foreign_text::for_terminal(&text.to_string(), &[])
 }
@@ -64,24 +64,24 @@ pub(crate) fn painted(line: &StyledLine) -> String {
     line.spans().iter().map(|part| span(part.tone, &part.text)).collect()
 }
 
-pub(crate) fn say(line: impl Display) {
+pub(crate) fn print(line: impl Display) {
     let _reader_gone = writeln!(anstream::stdout(), "{}", harmless(line));
 }
 
-/// The same for what has no end of its own: without a reader it is pointless to go on.
-pub(crate) fn say_to_somebody(line: impl Display) -> io::Result<()> {
+/// Like [`print`], for endless output: without a reader it should stop.
+pub(crate) fn print_checked(line: impl Display) -> io::Result<()> {
     writeln!(anstream::stdout(), "{}", harmless(line))
 }
 
-/// Waits that long, or until nobody can read stdout any more.
+/// Waits that long, or until stdout has no reader any more.
 pub(crate) fn reader_leaves_within(time: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdout = io::stdout();
     let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
     match poll(&mut asked, Timespec::try_from(time).ok().as_ref()) {
-        // A closed pipe, or a terminal that is gone. For a file nothing is told.
-        Ok(told) => {
-            told > 0 && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+        // A closed pipe, or a terminal that is gone. Files report nothing.
+        Ok(ready) => {
+            ready > 0 && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
         }
         Err(_) => {
             std::thread::sleep(time);
@@ -90,7 +90,7 @@ pub(crate) fn reader_leaves_within(time: Duration) -> bool {
     }
 }
 
-/// For what is not the result itself: progress, hints, errors.
+/// For anything except the result itself: progress, hints, errors.
 pub(crate) fn remark(line: impl Display) {
     let _reader_gone = writeln!(anstream::stderr(), "{}", harmless(line));
 }
@@ -103,32 +103,32 @@ pub(crate) fn hint(line: impl Display) {
     remark(format_args!("{} {line}", paint(FAINT, "hint:")));
 }
 
-/// Bytes as they are; for what is made for another program.
+/// Raw bytes, for other programs.
 pub(crate) fn print_whole(bytes: &[u8]) -> ExitCode {
     let _reader_gone = io::stdout().write_all(bytes);
     ExitCode::SUCCESS
 }
 
 pub(crate) fn json(value: &serde_json::Value) {
-    say(foreign_text::json_for_terminal(&serde_json::to_string_pretty(value).unwrap_or_default()));
+    print(foreign_text::json_for_terminal(&serde_json::to_string_pretty(value).unwrap_or_default()));
 }
 
-/// One line of JSON for a reader who may go away.
-pub(crate) fn json_line_to_somebody(value: &serde_json::Value) -> io::Result<()> {
-    say_to_somebody(foreign_text::json_for_terminal(&value.to_string()))
+/// One line of JSON for a reader that may disappear.
+pub(crate) fn print_json_checked(value: &serde_json::Value) -> io::Result<()> {
+    print_checked(foreign_text::json_for_terminal(&value.to_string()))
 }
 
-/// Whether a person can be asked: both ends are a terminal.
-pub(crate) fn somebody_is_there() -> bool {
+/// Whether the user can be asked: stdin and stdout are terminals.
+pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Asks; only a clear yes is a yes.
+/// Asks; only an explicit yes counts.
 pub(crate) fn ask(question: impl Display) -> bool {
     matches!(answer_to(question, "[y/N]").as_deref(), Some("y" | "Y" | "yes"))
 }
 
-/// Asks for what most people want: a bare Enter is a yes too. Nobody there is a no.
+/// Asks with yes as the default: Enter means yes, no input means no.
 pub(crate) fn ask_for_the_usual(question: impl Display) -> bool {
     matches!(answer_to(question, "[Y/n]").as_deref(), Some("" | "y" | "Y" | "yes"))
 }
@@ -141,7 +141,7 @@ fn answer_to(question: impl Display, choices: &str) -> Option<String> {
     read.map(|_| answer.trim().to_owned())
 }
 
-/// How long ago, as people say it.
+/// A relative time for display.
 pub(crate) fn ago(then: jiff::Timestamp, now: jiff::Timestamp) -> String {
     let seconds = (now.as_second() - then.as_second()).max(0);
     match seconds {

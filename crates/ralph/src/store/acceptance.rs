@@ -13,12 +13,12 @@ pub(crate) struct Acceptance {
     pub(crate) layout: Layout,
     pub(crate) at: Timestamp,
     pub(crate) by: AcceptedBy,
-    /// Whom the definition names to be held, where it names anybody: a look at this file then tells that nobody else is.
+    /// What the definition guards, if anything, so that this file alone rules out everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guard: Option<Guard>,
 }
 
-/// Who accepted, as far as it can be told.
+/// Who accepted, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "who", rename_all = "snake_case")]
 pub(crate) enum AcceptedBy {
@@ -26,7 +26,7 @@ pub(crate) enum AcceptedBy {
     Script,
     AgentsShell {
         client: String,
-        /// The session in whose shell it was.
+        /// The session that the shell belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<SessionId>,
     },
@@ -35,7 +35,7 @@ pub(crate) enum AcceptedBy {
 impl std::fmt::Display for AcceptedBy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::PersonAtATerminal => f.write_str("a person at a terminal"),
+            Self::PersonAtATerminal => f.write_str("a user at a terminal"),
             Self::Script => f.write_str("a script"),
             Self::AgentsShell { client, .. } => write!(f, "an agent's shell ({client})"),
         }
@@ -45,53 +45,55 @@ impl std::fmt::Display for AcceptedBy {
 /// What was accepted when a loop or session began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beginning<'a> {
-    /// Nothing is known of it: what is accepted now counts.
+    /// Unknown: current acceptances count.
     Unknown,
-    /// A loop is judged by the definition that it began with.
+    /// A loop is judged by the definition it began with.
     Loop(Option<&'a Digest>),
-    /// A session is judged by what it found when it began.
+    /// A session is judged by what was accepted when it began.
     Session(&'a [Digest]),
 }
 
 impl<'a> Beginning<'a> {
-    /// Of a loop that may or may not run.
+    /// Of a loop that may or may not exist.
     pub(crate) fn of_loop(state: Option<&'a State>) -> Self {
         state.map_or(Self::Unknown, |state| Self::Loop(state.definition.as_ref()))
     }
 }
 
-/// The acceptances of a repo as a stop sees them, the newest last.
+/// The acceptances of a repo that count for a stop, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Acceptances {
     pub(crate) counting: Vec<Acceptance>,
-    /// Given since the loop or session began, at a terminal by their own word.
+    /// Given since the loop or session began, by a user at a terminal according to the record.
     pub(crate) since: Vec<Acceptance>,
 }
 
 impl Acceptances {
-    /// Which of them count for a stop. One made in a shell of this very session does not. One that was given after the
-    /// loop or session began verifies nothing, even if the user gave it: any process can write to `trust.json`.
+    /// Filters the acceptances that count for a stop. One made in a shell of the same session does not count. One given
+    /// after the loop or session began verifies nothing, even if the user gave it: any process can write to `trust.json`.
     pub(crate) fn that_count(
         accepted: &[Acceptance],
         session: Option<&SessionId>,
         beginning: Beginning<'_>,
     ) -> Self {
-        let by_itself = |acceptance: &Acceptance| match &acceptance.by {
-            // A shell that does not say whose it is may be this one's.
+        let by_same_session = |acceptance: &Acceptance| match &acceptance.by {
+            // A shell without a known session may belong to this one.
             AcceptedBy::AgentsShell { session: whose, .. } => whose.is_none() || whose.as_ref() == session,
             AcceptedBy::PersonAtATerminal | AcceptedBy::Script => false,
         };
-        let was_there = |acceptance: &Acceptance| match beginning {
-            Beginning::Unknown => !by_itself(acceptance),
+        let existed = |acceptance: &Acceptance| match beginning {
+            Beginning::Unknown => !by_same_session(acceptance),
             Beginning::Loop(definition) => definition == Some(&acceptance.sha256),
-            Beginning::Session(accepted) => accepted.contains(&acceptance.sha256) && !by_itself(acceptance),
+            Beginning::Session(accepted) => {
+                accepted.contains(&acceptance.sha256) && !by_same_session(acceptance)
+            }
         };
-        let (counting, later): (Vec<_>, Vec<_>) = accepted.iter().cloned().partition(was_there);
-        let by_person = |later: &Acceptance| later.by == AcceptedBy::PersonAtATerminal;
-        Self { counting, since: later.into_iter().filter(by_person).collect() }
+        let (counting, later): (Vec<_>, Vec<_>) = accepted.iter().cloned().partition(existed);
+        let by_user = |later: &Acceptance| later.by == AcceptedBy::PersonAtATerminal;
+        Self { counting, since: later.into_iter().filter(by_user).collect() }
     }
 
-    /// Where nobody is judged, all of them count.
+    /// Without a judged subject, all of them count.
     pub(crate) fn all(accepted: &[Acceptance]) -> Self {
         Self { counting: accepted.to_vec(), since: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! Files in the repo that show a loop to people and to other tools. Nothing in them is believed.
+//! Files in the repo that show a loop to users and other tools; ralph never trusts their content.
 
 pub(crate) mod loop_file;
 pub(crate) mod prescribed_paths;

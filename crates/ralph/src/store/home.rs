@@ -1,31 +1,30 @@
-//! `~/.ralph`: everything that ralph remembers, outside the repo, so that an agent does not edit or "clean up" its own
-//! leash.
+//! `~/.ralph`: all of ralph's records, outside the repo so that an agent does not edit or "clean up" its own constraints.
 //!
 //! ```text
-//! trust.json                     what was accepted, when, by whom; trust.lock while that changes
-//! definitions/SHA256             the accepted texts themselves
-//! notices/SESSION.json           what a session has yet to be told
-//! sessions/SESSION.loop.json     which loop a session carries
-//! sessions/SESSION.watched.json  what a guarded session did since the person's last prompt
-//! sessions/SESSION.commit.json   the commit that it found when it began
+//! trust.json                     acceptances: what, when, by whom; trust.lock during changes
+//! definitions/SHA256             the accepted texts
+//! notices/SESSION.json           pending notices of a session
+//! sessions/SESSION.loop.json     the loop attached to a session
+//! sessions/SESSION.watched.json  what a guarded session did since the user's last prompt
+//! sessions/SESSION.commit.json   the commit at its start
 //! sessions/SESSION.ended.json    how its loop ended at a stop, and in which turn
-//! sessions/SESSION.began.json    the definitions that were accepted then
-//! reports/REPO/                  reports of loops, where none are wanted in the repo
-//! logs/loop-TIME-LOOP.log        what happened in a driven loop; loop-latest.log leads to the newest
-//! repos/REPO/lock                held for moments, while state changes
-//! repos/REPO/gates.lock          held while gates run, one set at a time in one repo; names the process that does
-//! repos/REPO/driver.lock         held while a loop is driven: one in one work tree
+//! sessions/SESSION.began.json    the definitions accepted at its start
+//! reports/REPO/                  reports of loops, if not written to the repo
+//! logs/loop-TIME-LOOP.log        log of a driven loop; loop-latest.log links to the newest
+//! repos/REPO/lock                held briefly while state changes
+//! repos/REPO/gates.lock          held while gates run, one set at a time per repo; names the holder
+//! repos/REPO/driver.lock         held while a loop is driven, one per work tree
 //! repos/REPO/tree-cache          stat cache of the fingerprint
-//! repos/REPO/export.json         the state file we last wrote into the repo
-//! repos/REPO/loop-file.json      the loop file in the repo that we last wrote, and for which loop
-//! repos/REPO/reports.json        the reports we wrote, with their digests; reports.lock while one is written
-//! repos/REPO/manual-report.json  what `ralph report start` began
-//! repos/REPO/accepted-ignore-rules  what `.gitignore` said when a person last looked
+//! repos/REPO/export.json         the last written state file
+//! repos/REPO/loop-file.json      the last written loop file, and its loop
+//! repos/REPO/reports.json        the written reports with their digests; reports.lock during a write
+//! repos/REPO/manual-report.json  the report begun by `ralph report start`
+//! repos/REPO/accepted-ignore-rules  the ignore rules that the user last accepted
 //! repos/REPO/rewritten-files.json  files that the user's own runs of the gates rewrote with equal content
-//! repos/REPO/install.json        what `init` wrote into the repo, for taking it out again
-//! repos/REPO/receipts/KEY        where in which ledger the receipt stands
+//! repos/REPO/install.json        what `init` wrote into the repo, for removing it
+//! repos/REPO/receipts/KEY        ledger and line of the receipt
 //! repos/REPO/loops/LOOP/         ledger.jsonl, logs/, ignore-rules; of a driven loop also prompt.md and
-//!                                checkpoint-index-N, what git has taken in for the checkpoint of iteration N
+//!                                checkpoint-index-N, the files staged for the checkpoint of iteration N
 //! ```
 
 use std::io;
@@ -50,7 +49,7 @@ impl Home {
             Some(root) => Ok(Self { root: std::env::current_dir()?.join(root) }),
             None => Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                "no home folder: neither RALPH_HOME nor HOME is set and the user database has none",
+                "no home folder: RALPH_HOME and HOME are not set, and the user database has no entry",
             )),
         }
     }
@@ -76,14 +75,14 @@ impl Home {
         self.root.join("definitions").join(sha256.as_str())
     }
 
-    /// Session ids come from outside: a name made from one, never a path with one in it.
+    /// Session ids come from outside: use a name derived from one, never the id as a path.
     pub(crate) fn notices_file(&self, session: &SessionId) -> PathBuf {
         let name = Digest::of(session.as_str());
         self.root.join("notices").join(format!("{}.json", name.short()))
     }
 
-    /// Whether anything is remembered of any repo.
-    pub(crate) fn remembers_repos(&self) -> bool {
+    /// Whether any repo has recorded state.
+    pub(crate) fn has_repos(&self) -> bool {
         self.root.join("repos").is_dir()
     }
 
@@ -104,7 +103,7 @@ impl Home {
         self.root.join("logs")
     }
 
-    /// What is remembered of every repo.
+    /// The recorded state of every repo.
     pub(crate) fn repos(&self) -> Vec<RepoHome> {
         let Ok(entries) = std::fs::read_dir(self.root.join("repos")) else { return Vec::new() };
         entries.flatten().map(|entry| RepoHome { dir: entry.path(), patience: MOMENTS }).collect()
@@ -115,12 +114,12 @@ impl Home {
     }
 }
 
-/// How long whoever has to answer waits for somebody else who is changing the same repo's state. It takes them moments.
+/// How long a hook or command waits for another process that is changing the same repo's state.
 const MOMENTS: Duration = Duration::from_secs(2);
-/// The same for whoever works through the night: a disk can be busy for long, and somebody may be stopped in the middle.
+/// The same for a driver: a disk can be busy for long, and the other process may be suspended.
 const A_MINUTE: Duration = Duration::from_secs(60);
 
-/// What is remembered of one repo.
+/// The recorded state of one repo.
 #[derive(Clone, Debug)]
 pub(crate) struct RepoHome {
     dir: PathBuf,
@@ -133,20 +132,19 @@ impl RepoHome {
         Self { dir: dir.ancestors().nth(2).unwrap_or(dir).to_owned(), patience: MOMENTS }
     }
 
-    /// For whoever has nobody waiting for an answer.
+    /// For callers without a short deadline.
     pub(crate) fn patient(self) -> Self {
         Self { patience: A_MINUTE, ..self }
     }
 
-    /// The right to change what is remembered of this repo. An error of its own kind, `WouldBlock`: somebody else has had it
-    /// all the time.
+    /// Locks the recorded state of this repo for changes. Fails with `WouldBlock` if another process keeps the lock.
     pub(crate) fn lock_state(&self) -> io::Result<Lock> {
         let path = self.dir.join("lock");
         Lock::take(&path, self.patience)?.ok_or_else(|| {
             let (path, seconds) = (path.display(), self.patience.as_secs());
             io::Error::new(
                 io::ErrorKind::WouldBlock,
-                format!("another ralph has held {path} for {seconds} seconds"),
+                format!("another ralph process has locked {path} for {seconds} seconds"),
             )
         })
     }
@@ -215,13 +213,13 @@ impl RepoHome {
         self.loop_dir(id).join("ignore-rules")
     }
 
-    /// The names of all loops, in no order.
+    /// The names of all loops, unordered.
     pub(crate) fn loop_names(&self) -> impl Iterator<Item = LoopId> {
         let entries = std::fs::read_dir(self.dir.join("loops")).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).map(LoopId::new)
     }
 
-    /// Every loop there is, the one last active first.
+    /// All loops, most recently active first.
     pub(crate) fn loops(&self) -> Vec<LoopId> {
         let Ok(entries) = std::fs::read_dir(self.dir.join("loops")) else { return Vec::new() };
         let mut loops: Vec<_> = entries

@@ -1,12 +1,12 @@
-//! A loop's ledger on disk: append-only, hash-chained JSON lines. The state is what they fold to; there is no second copy of
-//! it that anybody believes.
+//! A loop's ledger on disk: append-only, hash-chained JSON lines. The state is computed from them; there is no other
+//! trusted copy.
 //!
-//! Promises: a kill at any point leaves the old or the new state; a torn last line (full disk, power) never counted and
-//! is cut before the next append; a damaged line is put aside, never deleted. Whoever writes holds the repo's lock.
+//! Guarantees: a kill at any point leaves the old or the new state; a torn last line (full disk, power loss) never counts
+//! and is cut before the next append; a damaged ledger is moved aside, never deleted. Writers hold the repo's lock.
 //!
 //! An agent can write here too. So a process keeps what it has read and written in memory ([`Loop`]): the driver accepts
-//! nothing from others but a pause, a cancel or a note, and a process that judges accepts no line in its own name. A line
-//! that says *verified* counts only after a run of the gates by the same process.
+//! only a pause, a cancel or a note from other processes, and a judging process accepts no line in its own name. A
+//! *verified* line counts only after a gate run by the same process.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use ralph_core::ledger::event::{CancelCause, Event, PauseCause, Subject};
-use ralph_core::ledger::line::{self as ledger_line, Head, Line, LineError};
+use ralph_core::ledger::line::{self as ledger_line, ChainHead, LedgerLine, LineError};
 use ralph_core::ledger::state::State;
 use ralph_core::model::id::LoopId;
 use ralph_core::model::verdict::Verdict;
@@ -34,7 +34,7 @@ pub(crate) enum LedgerError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}: {source}; nothing was changed")]
     Newer { path: PathBuf, source: LineError },
-    /// Somebody else wrote to the ledger of a loop that this process drives.
+    /// Another process wrote to the ledger of a loop that this process drives.
     #[error("the ledger was changed by another process: {what}")]
     Tampered { what: String },
 }
@@ -50,22 +50,22 @@ impl From<LedgerError> for io::Error {
 
 /// Which lines of other processes count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Others {
+enum ForeignLines {
     /// Hooks and commands at the same time.
     Write,
-    /// The same, but no verdict and no run in the name of this process.
+    /// The same, but no verdict and no run in this process's name.
     WriteInTheirOwnName,
-    /// This process drives the loop: the user may pause it, cancel it and note something about it.
+    /// This process drives the loop: the user may only pause it, cancel it or add a note.
     PauseOrCancel,
 }
 
-impl Others {
+impl ForeignLines {
     fn may_write(self, event: &Event) -> bool {
-        let us = own_pid();
+        let own = own_pid();
         match (self, event) {
             (Self::Write, _) => true,
-            (Self::WriteInTheirOwnName, Event::Judged(judgement)) => judgement.process != Some(us),
-            (Self::WriteInTheirOwnName, Event::RunStarted { pid, .. }) => *pid != us,
+            (Self::WriteInTheirOwnName, Event::Judged(judgement)) => judgement.process != Some(own),
+            (Self::WriteInTheirOwnName, Event::RunStarted { pid, .. }) => *pid != own,
             (Self::WriteInTheirOwnName, _) => true,
             (Self::PauseOrCancel, event) => matches!(
                 event,
@@ -77,13 +77,13 @@ impl Others {
     }
 }
 
-/// The loop of plain looks at a repo.
-pub(crate) fn plain_loop() -> LoopId {
+/// The loop of `ralph verify` runs in a repo.
+pub(crate) fn verify_loop() -> LoopId {
     LoopId::new("verify")
 }
 
-/// The same for an agent's shell: what it shows stands in for nothing.
-pub(crate) fn agents_plain_loop() -> LoopId {
+/// The same for an agent's shell: its results are never reused.
+pub(crate) fn agent_verify_loop() -> LoopId {
     LoopId::new("verify-by-agent")
 }
 
@@ -91,66 +91,65 @@ pub(crate) fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or_default()
 }
 
-/// The ledger of one loop, with all that this process has read and written of it.
+/// The ledger of one loop, with everything this process has read and written of it.
 #[derive(Debug)]
 pub(crate) struct Loop {
     home: RepoHome,
     dir: PathBuf,
-    others: Others,
-    known: Mutex<Reading>,
+    others: ForeignLines,
+    known: Mutex<LedgerReading>,
 }
 
 impl Loop {
     pub(crate) fn new(home: &RepoHome, id: &LoopId) -> Self {
-        Self::at(home, home.loop_dir(id), Others::Write)
+        Self::at(home, home.loop_dir(id), ForeignLines::Write)
     }
 
     /// For a process that judges a stop of this loop.
     pub(crate) fn judged_here(home: &RepoHome, id: &LoopId) -> Self {
-        Self::at(home, home.loop_dir(id), Others::WriteInTheirOwnName)
+        Self::at(home, home.loop_dir(id), ForeignLines::WriteInTheirOwnName)
     }
 
-    /// For the process that drives it.
+    /// For the process that drives the loop.
     pub(crate) fn driven_here(home: &RepoHome, id: &LoopId) -> Self {
-        Self::at(home, home.loop_dir(id), Others::PauseOrCancel)
+        Self::at(home, home.loop_dir(id), ForeignLines::PauseOrCancel)
     }
 
-    /// The loop whose folder this is.
     pub(crate) fn in_folder(dir: &Path) -> Self {
-        Self::at(&RepoHome::of_loop_dir(dir), dir.to_owned(), Others::Write)
+        Self::at(&RepoHome::of_loop_dir(dir), dir.to_owned(), ForeignLines::Write)
     }
 
-    fn at(home: &RepoHome, dir: PathBuf, others: Others) -> Self {
-        Self { home: home.clone(), dir, others, known: Mutex::new(Reading::default()) }
+    fn at(home: &RepoHome, dir: PathBuf, others: ForeignLines) -> Self {
+        Self { home: home.clone(), dir, others, known: Mutex::new(LedgerReading::default()) }
     }
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The state as it is now, without changing anything.
+    /// The current state, read without changing anything.
     pub(crate) fn state(&self) -> Result<State, LedgerError> {
         let mut known = self.known();
         match self.open_to_read().map_err(|source| self.failed(source))? {
-            // What is wrong with the end is repaired by the next writer.
+            // A damaged end is repaired by the next writer.
             Some(mut file) => drop(self.catch_up(&mut known, &mut file)?),
-            None => self.is_gone(&mut known)?,
+            None => self.reset_missing(&mut known)?,
         }
         Ok(known.state.clone())
     }
 
-    /// Every line, for people and checks; nothing is changed.
-    pub(crate) fn lines(&self) -> io::Result<Whole> {
-        let (mut lines, mut reading) = (Vec::new(), Reading::default());
+    /// All lines, for users and checks; changes nothing.
+    pub(crate) fn lines(&self) -> io::Result<WholeLedger> {
+        let (mut lines, mut reading) = (Vec::new(), LedgerReading::default());
         let text = read_text(&self.dir)?;
-        let damage = reading.read_lines(&text, Others::Write, |line| lines.push(line));
-        let damage = damage.or_else(|| wrongly_carried(&lines));
-        Ok(Whole { lines, state: reading.state, damage })
+        let damage = reading.read_lines(&text, ForeignLines::Write, |line| lines.push(line));
+        let damage = damage.or_else(|| wrong_snapshot(&lines));
+        Ok(WholeLedger { lines, state: reading.state, damage })
     }
 
-    /// The lines since a place, and the place after them. It costs what is new: lines are not held against those before
-    /// them. A ledger that has become shorter is read from its beginning.
-    pub(crate) fn follow(&self, from: u64) -> io::Result<(Vec<Line>, u64)> {
+    /// The lines since an offset, and the next offset. Reads only new lines and does not verify the chain. A ledger that
+    /// became shorter is read from its beginning.
+    pub(crate) fn follow(&self, from: u64) -> io::Result<(Vec<LedgerLine>, u64)> {
         let Some(mut file) = self.open_to_read()? else { return Ok((Vec::new(), 0)) };
         let from = if file.metadata()?.len() < from { 0 } else { from };
         file.seek(SeekFrom::Start(from))?;
@@ -162,9 +161,9 @@ impl Loop {
         Ok((lines.map(|(line, _)| line).collect(), from + whole as u64))
     }
 
-    /// Whether these bytes stand anywhere in it: most ledgers are told apart without being understood.
+    /// Whether it contains these bytes: rules out most ledgers without parsing them.
     pub(crate) fn mentions(&self, bytes: &[u8]) -> bool {
-        /// No ledger of a session comes near this.
+        /// Larger than any session's ledger.
         const LONGEST: u64 = 8 << 20;
         let mut text = Vec::new();
         let read =
@@ -172,9 +171,9 @@ impl Loop {
         read.is_ok() && text.windows(bytes.len().max(1)).any(|window| window == bytes)
     }
 
-    /// One line at a known place; its own hash is checked.
-    pub(crate) fn line_at(&self, offset: u64) -> Option<Line> {
-        /// No event of ours comes near this.
+    /// The line at a known offset; its own hash is checked.
+    pub(crate) fn line_at(&self, offset: u64) -> Option<LedgerLine> {
+        /// Larger than any event.
         const LONGEST: u64 = 1 << 20;
         let mut file = self.open_to_read().ok()??;
         file.seek(SeekFrom::Start(offset)).ok()?;
@@ -185,15 +184,15 @@ impl Loop {
         Some(line)
     }
 
-    /// Writes events; all of them are there afterwards, or none.
+    /// Appends events: all of them or none.
     pub(crate) fn append(&self, events: &[Event]) -> Result<State, LedgerError> {
         let mut open = self.open(clock::now())?;
         open.append(clock::now(), events)?;
         Ok(open.state().clone())
     }
 
-    /// Writes what follows from the state; the state afterwards, and whether anything was written.
-    pub(crate) fn append_what_follows(
+    /// Appends the events that follow from the state; returns the new state and whether anything was written.
+    pub(crate) fn append_following(
         &self,
         follows: impl FnOnce(&State) -> Vec<Event>,
     ) -> Result<(State, bool), LedgerError> {
@@ -207,26 +206,26 @@ impl Loop {
         Ok((open.state().clone(), !events.is_empty()))
     }
 
-    /// Opens it for writing, under the repo's lock. It is made where there is none.
+    /// Opens it for writing under the repo's lock, creating it if needed.
     pub(crate) fn open(&self, now: Timestamp) -> Result<Ledger<'_>, LedgerError> {
         self.home.create().map_err(|source| self.failed(source))?;
         let lock = self.home.lock_state().map_err(|source| self.failed(source))?;
-        self.open_under(Held::Ours(lock), now)
+        self.open_under(LockGuard::Ours(lock), now)
     }
 
-    /// The same for whoever has the lock already.
+    /// The same for a caller that holds the lock already.
     pub(crate) fn open_with<'l>(&'l self, lock: &'l Lock, now: Timestamp) -> Result<Ledger<'l>, LedgerError> {
-        self.open_under(Held::Callers(lock), now)
+        self.open_under(LockGuard::Callers(lock), now)
     }
 
-    fn open_under<'l>(&'l self, lock: Held<'l>, now: Timestamp) -> Result<Ledger<'l>, LedgerError> {
+    fn open_under<'l>(&'l self, lock: LockGuard<'l>, now: Timestamp) -> Result<Ledger<'l>, LedgerError> {
         let mut known = self.known();
         let failed = |source| self.failed(source);
         files::private_dir(&self.dir).map_err(failed)?;
         let mut file = files::open_private(&self.dir.join(LEDGER)).map_err(failed)?;
         let damage = self.catch_up(&mut known, &mut file)?;
-        if let Some(Damage { what: Wrong::Line(source), .. }) = &damage
-            && source.is_of_a_newer_ralph()
+        if let Some(Damage { what: DamageKind::Line(source), .. }) = &damage
+            && source.is_from_newer_version()
         {
             return Err(LedgerError::Newer { path: self.dir.join(LEDGER), source: source.clone() });
         }
@@ -234,37 +233,37 @@ impl Loop {
             dir: &self.dir,
             file,
             known,
-            keeps_text: self.others == Others::PauseOrCancel,
+            keeps_text: self.others == ForeignLines::PauseOrCancel,
             _lock: lock,
         };
         if let Some(what) = ledger.repair(damage).map_err(failed)? {
-            ledger.append(now, &[Event::LedgerMended { what }])?;
+            ledger.append(now, &[Event::LedgerRepaired { what }])?;
         }
         Ok(ledger)
     }
 
-    /// None where there is none.
+    /// `None` if there is no ledger.
     fn open_to_read(&self) -> io::Result<Option<File>> {
         files::open_if_there(&self.dir.join(LEDGER))
     }
 
-    fn is_gone(&self, known: &mut Reading) -> Result<(), LedgerError> {
-        if self.others == Others::PauseOrCancel && known.end > 0 {
-            return Err(LedgerError::Tampered { what: "it is gone".into() });
+    fn reset_missing(&self, known: &mut LedgerReading) -> Result<(), LedgerError> {
+        if self.others == ForeignLines::PauseOrCancel && known.end > 0 {
+            return Err(LedgerError::Tampered { what: "the file is missing".into() });
         }
-        *known = Reading::default();
+        *known = LedgerReading::default();
         Ok(())
     }
 
-    /// Takes up what was written since, as far as it may be.
-    fn catch_up(&self, known: &mut Reading, file: &mut File) -> Result<Option<Damage>, LedgerError> {
-        let stamp = Stamp::of(file).map_err(|source| self.failed(source))?;
+    /// Reads and applies the accepted lines written since.
+    fn catch_up(&self, known: &mut LedgerReading, file: &mut File) -> Result<Option<Damage>, LedgerError> {
+        let stamp = LedgerStamp::of(file).map_err(|source| self.failed(source))?;
         if known.stamp == Some(stamp) {
             return Ok(None);
         }
         let damage = match self.others {
-            Others::PauseOrCancel => self.compare_whole(known, file)?,
-            Others::Write | Others::WriteInTheirOwnName => {
+            ForeignLines::PauseOrCancel => self.compare_whole(known, file)?,
+            ForeignLines::Write | ForeignLines::WriteInTheirOwnName => {
                 self.read_new(known, file, stamp.length).map_err(|source| self.failed(source))?
             }
         };
@@ -272,47 +271,58 @@ impl Loop {
         Ok(damage)
     }
 
-    /// For the process that drives: everything that it wrote must stand there still, and what was added must be allowed.
-    fn compare_whole(&self, known: &mut Reading, file: &mut File) -> Result<Option<Damage>, LedgerError> {
+    /// For the driving process: everything it wrote must be unchanged, and added lines must be allowed.
+    fn compare_whole(
+        &self,
+        known: &mut LedgerReading,
+        file: &mut File,
+    ) -> Result<Option<Damage>, LedgerError> {
         let text = read_from(file, 0).map_err(|source| self.failed(source))?;
         if !text.starts_with(&known.text) {
             let what = match text.len() {
-                0 => "it is gone",
+                0 => "the file is missing",
                 length if length < known.text.len() => "lines are missing",
-                _ => "a line is not as it was written",
+                _ => "a line was changed",
             };
             return Err(LedgerError::Tampered { what: what.into() });
         }
-        // What stood there before this process looked was written by its predecessors.
-        let others = if known.text.is_empty() { Others::Write } else { self.others };
+        // Lines from before the first read were written by its predecessors.
+        let others = if known.text.is_empty() { ForeignLines::Write } else { self.others };
         let from = known.text.len();
         let damage = known.read_on(&text[from..], others);
         known.text.extend_from_slice(&text[from..usize::try_from(known.end).unwrap_or(from)]);
         match damage {
-            Some(Damage { line, what }) if others == Others::PauseOrCancel && what != Wrong::Torn => {
+            Some(Damage { line, what })
+                if others == ForeignLines::PauseOrCancel && what != DamageKind::Torn =>
+            {
                 Err(LedgerError::Tampered { what: format!("line {line}: {what}") })
             }
             damage => Ok(damage),
         }
     }
 
-    /// For everybody else: only what is new is read. What is new must carry on from what is known; else all is read anew.
-    fn read_new(&self, known: &mut Reading, file: &mut File, length: u64) -> io::Result<Option<Damage>> {
+    /// For all other processes: reads only new lines, or everything if they do not continue the known chain.
+    fn read_new(
+        &self,
+        known: &mut LedgerReading,
+        file: &mut File,
+        length: u64,
+    ) -> io::Result<Option<Damage>> {
         if known.end > 0 && length > known.end {
             let others = self.others;
             let text = read_from(file, known.end)?;
             let damage = known.read_on(&text, others);
-            if damage.as_ref().is_none_or(|damage| damage.what != Wrong::Line(LineError::Chain)) {
+            if damage.as_ref().is_none_or(|damage| damage.what != DamageKind::Line(LineError::Chain)) {
                 return Ok(damage);
             }
         }
-        *known = carried(file, length)?.unwrap_or_default();
+        *known = read_from_snapshot(file, length)?.unwrap_or_default();
         let text = read_from(file, known.end)?;
-        // What stood there before this process looked was written by others.
-        Ok(known.read_on(&text, Others::Write))
+        // Lines from before the first read were written by other processes.
+        Ok(known.read_on(&text, ForeignLines::Write))
     }
 
-    /// Puts back what this process wrote; what was there instead is kept beside it.
+    /// Restores what this process wrote; keeps a copy of what was there instead.
     pub(crate) fn restore(&self) -> Result<(), LedgerError> {
         let failed = |source| self.failed(source);
         self.home.create().map_err(failed)?;
@@ -320,11 +330,11 @@ impl Loop {
         let known = self.known();
         files::private_dir(&self.dir).map_err(failed)?;
         let found = read_text(&self.dir).map_err(failed)?;
-        put_aside(&self.dir, &found).map_err(failed)?;
+        move_aside(&self.dir, &found).map_err(failed)?;
         files::replace(&self.dir.join(LEDGER), &known.text).map_err(failed)
     }
 
-    fn known(&self) -> MutexGuard<'_, Reading> {
+    fn known(&self) -> MutexGuard<'_, LedgerReading> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -334,20 +344,20 @@ impl Loop {
 }
 
 #[derive(Debug)]
-enum Held<'l> {
+enum LockGuard<'l> {
     Ours(#[expect(dead_code, reason = "held for as long as the ledger is open")] Lock),
     Callers(#[expect(dead_code, reason = "held for as long as the ledger is open")] &'l Lock),
 }
 
-/// A ledger that is open for writing.
+/// A ledger open for writing.
 #[derive(Debug)]
 pub(crate) struct Ledger<'l> {
     dir: &'l Path,
     file: File,
-    known: MutexGuard<'l, Reading>,
-    /// Whether every byte is kept in memory, to be compared with what stands there later.
+    known: MutexGuard<'l, LedgerReading>,
+    /// Whether every byte is kept in memory for later comparison.
     keeps_text: bool,
-    _lock: Held<'l>,
+    _lock: LockGuard<'l>,
 }
 
 impl Ledger<'_> {
@@ -355,20 +365,20 @@ impl Ledger<'_> {
         &self.known.state
     }
 
-    /// Where the next line will stand, and what it carries on from.
-    pub(crate) fn end(&self) -> (u64, &Head) {
+    /// The offset of the next line and the hash that it continues.
+    pub(crate) fn end(&self) -> (u64, &ChainHead) {
         (self.known.end, &self.known.head)
     }
 
-    /// Writes events in one go: all of them are there afterwards, or none.
+    /// Appends events in one write: all of them or none.
     pub(crate) fn append(&mut self, at: Timestamp, events: &[Event]) -> Result<(), LedgerError> {
         self.write(at, events)?;
-        // Who is gone judges nothing any more.
+        // A process that has ended judges nothing any more.
         self.known.runs.retain(|process, _| proc::is_alive(*process));
-        if self.known.is_due_to_be_carried() {
-            let carried = self.known.state.to_carried();
-            self.write(at, &[carried])?;
-            self.known.since_carried = 0;
+        if self.known.snapshot_is_due() {
+            let snapshot = self.known.state.to_snapshot();
+            self.write(at, &[snapshot])?;
+            self.known.since_snapshot = 0;
         }
         Ok(())
     }
@@ -382,7 +392,7 @@ impl Ledger<'_> {
             head = next;
         }
         if let Err(source) = self.file.write_all(text.as_bytes()) {
-            // A full disk writes half a line: cut it, so that no later writer has to.
+            // A full disk writes half a line: cut it now.
             let _cut_later_if_this_fails = self.file.set_len(self.known.end);
             return Err(LedgerError::Io { path: self.dir.join(LEDGER), source });
         }
@@ -394,37 +404,37 @@ impl Ledger<'_> {
             self.known.text.extend_from_slice(text.as_bytes());
         }
         self.known.head = head;
-        self.known.stamp = Stamp::of(&self.file).ok();
+        self.known.stamp = LedgerStamp::of(&self.file).ok();
         Ok(())
     }
 
-    /// Removes what writers beside the ledger left behind when they were killed.
+    /// Removes temporary files that killed writers left beside the ledger.
     pub(crate) fn sweep(&self) {
         files::sweep_temporary(self.dir);
     }
 
-    /// Makes what was written survive a power cut.
+    /// Makes the written lines survive a power loss.
     pub(crate) fn sync(&self) {
         let _best_effort = self.file.sync_data();
     }
 
-    /// Cuts a torn end; puts a damaged ledger aside and goes on from what could be read.
+    /// Cuts a torn end; moves a damaged ledger aside and continues from the readable part.
     fn repair(&mut self, damage: Option<Damage>) -> io::Result<Option<String>> {
         let Some(damage) = damage else { return Ok(None) };
         let length = self.known.end;
-        if damage.what == Wrong::Torn {
+        if damage.what == DamageKind::Torn {
             let torn = self.file.metadata()?.len().saturating_sub(length);
             self.file.set_len(length)?;
-            return Ok(Some(format!("a torn last line of {torn} bytes was cut")));
+            return Ok(Some(format!("removed an incomplete last line of {torn} bytes")));
         }
-        let name = put_aside(self.dir, &read_from(&mut self.file, 0)?)?;
+        let name = move_aside(self.dir, &read_from(&mut self.file, 0)?)?;
         self.file.set_len(length)?;
-        Ok(Some(format!("line {}: {}; the whole was kept as {name}", damage.line, damage.what)))
+        Ok(Some(format!("line {}: {}; the damaged ledger was kept as {name}", damage.line, damage.what)))
     }
 }
 
-/// Keeps a ledger that is not used any more, under a name of its own.
-fn put_aside(dir: &Path, text: &[u8]) -> io::Result<String> {
+/// Keeps an abandoned ledger under a name of its own.
+fn move_aside(dir: &Path, text: &[u8]) -> io::Result<String> {
     let free = |path: &PathBuf| !path.exists();
     let aside = (1..).map(|number| dir.join(format!("{LEDGER}.damaged-{number}"))).find(free);
     let aside = aside.expect("the numbers do not run out");
@@ -432,70 +442,75 @@ fn put_aside(dir: &Path, text: &[u8]) -> io::Result<String> {
     Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// A file as it was when it was last read or written: the same stamp means that nothing is new.
+/// A file's metadata at its last read or write: an equal stamp means that nothing is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct LedgerStamp {
     length: u64,
     inode: u64,
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl LedgerStamp {
     fn of(file: &File) -> io::Result<Self> {
         let meta = file.metadata()?;
         Ok(Self { length: meta.len(), inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) })
     }
 }
 
-/// What can be read of a ledger: everything up to the first thing that is wrong.
+/// The readable part of a ledger: everything before the first error.
 #[derive(Debug, Default)]
-struct Reading {
-    /// The bytes that were read, where this process drives the loop.
+struct LedgerReading {
+    /// The bytes read, if this process drives the loop.
     text: Vec<u8>,
     /// How many bytes were read.
     end: u64,
-    stamp: Option<Stamp>,
+    stamp: Option<LedgerStamp>,
     state: State,
-    head: Head,
-    /// The processes that have begun to run gates since their last verdict, and whether they have run one.
+    head: ChainHead,
+    /// The processes that have started a gate run since their last verdict, and whether a gate has finished.
     runs: BTreeMap<i32, bool>,
     running: i32,
-    /// Lines since the state last stood in one.
-    since_carried: u32,
+    /// Lines since the last snapshot.
+    since_snapshot: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Damage {
-    /// From 1.
+    /// Counted from 1.
     pub(crate) line: u64,
-    pub(crate) what: Wrong,
+    pub(crate) what: DamageKind,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Wrong {
-    #[error("it has no end: it was never written whole")]
+pub(crate) enum DamageKind {
+    #[error("incomplete line")]
     Torn,
     #[error(transparent)]
     Line(LineError),
-    #[error("it says verified, but the process that says so ran no gate before it")]
+    #[error("claims verified, but its process ran no gate before it")]
     Unfounded,
-    #[error("another process wrote it, and may not: {0}")]
+    #[error("not allowed from another process: {0}")]
     Foreign(String),
-    #[error("it carries another state than the lines before it give")]
-    WronglyCarried,
+    #[error("its snapshot does not match the lines before it")]
+    WrongSnapshot,
 }
 
-impl Reading {
-    fn read_on(&mut self, text: &[u8], others: Others) -> Option<Damage> {
+impl LedgerReading {
+    fn read_on(&mut self, text: &[u8], others: ForeignLines) -> Option<Damage> {
         self.read_lines(text, others, |_| ())
     }
 
-    fn read_lines(&mut self, text: &[u8], others: Others, mut on: impl FnMut(Line)) -> Option<Damage> {
+    fn read_lines(
+        &mut self,
+        text: &[u8],
+        others: ForeignLines,
+        mut on: impl FnMut(LedgerLine),
+    ) -> Option<Damage> {
         for bytes in text.split_inclusive(|byte| *byte == b'\n') {
             match self.next_line(bytes, others) {
                 Ok(line) => {
                     self.apply(line.at, &line.event);
-                    self.head = Head { seq: line.seq, hash: line.hash.clone() };
+                    self.head = ChainHead { seq: line.seq, hash: line.hash.clone() };
                     self.end += bytes.len() as u64;
                     on(line);
                 }
@@ -505,30 +520,30 @@ impl Reading {
         None
     }
 
-    fn next_line(&self, bytes: &[u8], others: Others) -> Result<Line, Wrong> {
+    fn next_line(&self, bytes: &[u8], others: ForeignLines) -> Result<LedgerLine, DamageKind> {
         if !bytes.ends_with(b"\n") {
-            return Err(Wrong::Torn);
+            return Err(DamageKind::Torn);
         }
         let text = std::str::from_utf8(bytes)
-            .map_err(|error| Wrong::Line(LineError::NotALine(error.to_string())))?;
-        let line = ledger_line::read(&self.head, text).map_err(Wrong::Line)?;
+            .map_err(|error| DamageKind::Line(LineError::NotALine(error.to_string())))?;
+        let line = ledger_line::read(&self.head, text).map_err(DamageKind::Line)?;
         if !others.may_write(&line.event) {
-            return Err(Wrong::Foreign(line.event.name()));
+            return Err(DamageKind::Foreign(line.event.name()));
         }
-        if self.is_unfounded(&line.event) {
-            return Err(Wrong::Unfounded);
+        if self.is_unproven_verdict(&line.event) {
+            return Err(DamageKind::Unfounded);
         }
         Ok(line)
     }
 
-    /// Lines after which the state stands in one of its own, so that a stop costs what is new.
-    fn is_due_to_be_carried(&self) -> bool {
+    /// Whether to write a snapshot of the state, so that a stop reads only recent lines.
+    fn snapshot_is_due(&self) -> bool {
         const EVERY: u32 = 200;
-        self.since_carried >= EVERY && self.state.is_running() && self.runs.is_empty()
+        self.since_snapshot >= EVERY && self.state.is_running() && self.runs.is_empty()
     }
 
-    /// A plain look may be answered by receipts; nobody is allowed to stop by it.
-    fn is_unfounded(&self, event: &Event) -> bool {
+    /// `ralph verify` may be answered by receipts; it never allows a stop.
+    fn is_unproven_verdict(&self, event: &Event) -> bool {
         let Event::Judged(judgement) = event else { return false };
         let ran_gates = judgement.process.and_then(|process| self.runs.get(&process)) == Some(&true);
         judgement.verdict == Verdict::Verified && !ran_gates && self.state.subject != Some(Subject::Plain)
@@ -540,29 +555,30 @@ impl Reading {
                 self.running = *pid;
                 self.runs.insert(*pid, false);
             }
-            // One set of gates runs at a time in one repo.
+            // Only one set of gates runs at a time per repo.
             Event::GateRan { .. } => {
                 self.runs.insert(self.running, true);
             }
             Event::Judged(judgement) => {
                 judgement.process.map(|process| self.runs.remove(&process));
             }
-            Event::CannotTell { .. } | Event::Looked { .. } | Event::Interrupted { .. } => {
+            Event::NotEvaluated { .. } | Event::RanWithoutVerdict { .. } | Event::Interrupted { .. } => {
                 self.runs.remove(&self.running);
             }
             _ => {}
         }
-        self.since_carried = if matches!(event, Event::Carried { .. }) { 0 } else { self.since_carried + 1 };
+        self.since_snapshot =
+            if matches!(event, Event::Snapshot { .. }) { 0 } else { self.since_snapshot + 1 };
         self.state.apply(at, event);
     }
 }
 
-/// The last line of a ledger that carries the whole state, as a beginning; none where there is none near its end.
-fn carried(file: &mut File, length: u64) -> io::Result<Option<Reading>> {
-    /// Far more than the lines between two of them.
+/// Starts from the last line with a snapshot; `None` if there is none near the end.
+fn read_from_snapshot(file: &mut File, length: u64) -> io::Result<Option<LedgerReading>> {
+    /// Far more than the lines between two snapshots.
     const NEAR: u64 = 1 << 20;
-    /// No text in a line can hold this: its quotes would be escaped.
-    const MARK: &[u8] = b"\"event\":{\"event\":\"carried\"";
+    /// Cannot occur inside a JSON string, where its quotes would be escaped.
+    const MARK: &[u8] = b"\"event\":{\"event\":\"snapshot\"";
     let from = length.saturating_sub(NEAR);
     let text = read_from(file, from)?;
     let Some(place) = text.windows(MARK.len()).rposition(|window| window == MARK) else { return Ok(None) };
@@ -570,25 +586,27 @@ fn carried(file: &mut File, length: u64) -> io::Result<Option<Reading>> {
     let rest = &text[begin..];
     let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let line = std::str::from_utf8(&rest[..end]).ok().and_then(|line| ledger_line::read_alone(line).ok());
-    let Some((Line { seq, event: Event::Carried { state }, hash, .. }, _)) = line else { return Ok(None) };
-    let reading = |state| Reading {
-        state,
-        head: Head { seq, hash },
-        end: from + (begin + end) as u64 + 1,
-        ..Reading::default()
+    let Some((LedgerLine { seq, event: Event::Snapshot { state }, hash, .. }, _)) = line else {
+        return Ok(None);
     };
-    Ok(State::from_carried(&state).map(reading))
+    let reading = |state| LedgerReading {
+        state,
+        head: ChainHead { seq, hash },
+        end: from + (begin + end) as u64 + 1,
+        ..LedgerReading::default()
+    };
+    Ok(State::from_snapshot(&state).map(reading))
 }
 
-/// The first line that carries a state which the lines before it do not give.
-fn wrongly_carried(lines: &[Line]) -> Option<Damage> {
+/// The first line whose snapshot does not match the lines before it.
+fn wrong_snapshot(lines: &[LedgerLine]) -> Option<Damage> {
     let mut state = State::default();
     for line in lines {
         state.apply(line.at, &line.event);
-        if let Event::Carried { state: carried } = &line.event
-            && State::from_carried(carried).as_ref() != Some(&state)
+        if let Event::Snapshot { state: snapshot } = &line.event
+            && State::from_snapshot(snapshot).as_ref() != Some(&state)
         {
-            return Some(Damage { line: line.seq, what: Wrong::WronglyCarried });
+            return Some(Damage { line: line.seq, what: DamageKind::WrongSnapshot });
         }
     }
     None
@@ -601,10 +619,10 @@ fn read_from(file: &mut File, from: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A whole ledger, for people and checks.
+/// A whole ledger, for users and checks.
 #[derive(Debug)]
-pub(crate) struct Whole {
-    pub(crate) lines: Vec<Line>,
+pub(crate) struct WholeLedger {
+    pub(crate) lines: Vec<LedgerLine>,
     pub(crate) state: State,
     pub(crate) damage: Option<Damage>,
 }
@@ -663,7 +681,7 @@ mod tests {
             for event in &events {
                 handle.append(std::slice::from_ref(event)).expect("room");
             }
-            // Opening it repairs what has to be.
+            // Opening it repairs it.
             handle.append(&[]).expect("room")
         }
     }
@@ -685,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_ledger_is_read_from_its_last_carried_state_and_says_the_same() {
+    fn a_long_ledger_read_from_its_last_snapshot_gives_the_same_state() {
         let scene = Scene::new();
         let handle = scene.loop_();
         handle.append(&[began()]).expect("room");
@@ -694,26 +712,26 @@ mod tests {
         }
         let whole = handle.lines().expect("readable");
         assert!(whole.damage.is_none());
-        let carried = |line: &&Line| matches!(line.event, Event::Carried { .. });
-        assert_eq!(whole.lines.iter().filter(carried).count(), 5);
+        let snapshot = |line: &&LedgerLine| matches!(line.event, Event::Snapshot { .. });
+        assert_eq!(whole.lines.iter().filter(snapshot).count(), 5);
         assert_eq!(scene.loop_().state().expect("readable"), whole.state);
         assert_eq!(handle.state().expect("readable"), whole.state);
-        // Nothing before the carried state is looked at, and nothing forged in it ends a loop.
+        // Lines before the snapshot are not read, and a forged snapshot ends no loop.
         let text = fs::read_to_string(scene.path()).expect("the ledger");
         fs::write(scene.path(), text.replace("number 3\"", "number 4\"")).expect("tamper");
         assert_eq!(scene.loop_().state().expect("readable"), whole.state);
         assert!(scene.loop_().lines().expect("readable").damage.is_some());
         let mut ended = whole.state.clone();
         ended.status = Status::Ended { verdict: Verdict::Verified };
-        let forged = |head: &Head| ledger_line::write(head, clock::now(), &ended.to_carried()).0;
+        let forged = |head: &ChainHead| ledger_line::write(head, clock::now(), &ended.to_snapshot()).0;
         let last = whole.lines.last().expect("a line");
-        fs::write(scene.path(), text + &forged(&Head { seq: last.seq, hash: last.hash.clone() }))
+        fs::write(scene.path(), text + &forged(&ChainHead { seq: last.seq, hash: last.hash.clone() }))
             .expect("forge");
         assert!(scene.loop_().state().expect("readable").is_running());
     }
 
     #[test]
-    fn who_follows_gets_what_is_new() {
+    fn follow_returns_new_lines() {
         let scene = Scene::new();
         let handle = scene.loop_();
         assert_eq!(handle.follow(0).expect("nothing").1, 0);
@@ -769,7 +787,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_or_repeated_line_is_put_aside_and_what_stands_before_it_goes_on() {
+    fn a_ledger_with_a_changed_or_repeated_line_is_moved_aside_and_earlier_lines_count() {
         let scene = Scene::new();
         scene.write(0..3);
         let text = fs::read_to_string(scene.path()).expect("the ledger");
@@ -786,7 +804,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_followed_and_what_they_change_is_read_anew() {
+    fn appended_lines_are_read_and_changed_lines_cause_a_full_read() {
         let scene = Scene::new();
         let ours = scene.loop_();
         ours.append(&[event(1)]).expect("room");
@@ -798,11 +816,12 @@ mod tests {
 
     #[test]
     fn a_verdict_counts_only_after_a_run_of_the_same_process() {
-        let ran = || Event::GateRan { report: crate::checks::gates::tests_report(), receipt: None };
+        let ran =
+            || Event::GateRan { report: crate::checks::gates::passed_report_for_tests(), receipt: None };
         let table: [(&str, Vec<Event>, bool); 5] = [
             ("no run", vec![verified_by(7)], false),
             ("a run without a gate", vec![run_by(7), verified_by(7)], false),
-            ("somebody else's run", vec![run_by(8), ran(), verified_by(7)], false),
+            ("another process's run", vec![run_by(8), ran(), verified_by(7)], false),
             ("its own run", vec![run_by(7), ran(), verified_by(7)], true),
             ("a second verdict of one run", vec![run_by(7), ran(), verified_by(7), verified_by(7)], false),
         ];
@@ -818,7 +837,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_in_the_name_of_the_process_that_judges() {
+    fn other_processes_cannot_write_in_the_name_of_the_judging_one() {
         let scene = Scene::new();
         let ours = Loop::judged_here(&scene.home, &Scene::id());
         ours.append(&[run_by(own_pid())]).expect("room");
@@ -830,7 +849,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driven_loop_takes_a_pause_a_cancel_and_a_note_from_others_and_nothing_else() {
+    fn a_driven_loop_accepts_only_pause_cancel_and_note_from_other_processes() {
         let pause = Event::Paused { why: PauseCause::Command };
         let cancel = Event::Cancelled { why: CancelCause::Command };
         for (theirs, may) in [(pause, true), (cancel, true), (verified_by(1), false), (event(1), false)] {
@@ -868,7 +887,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_can_be_read_at_its_place() {
+    fn one_line_can_be_read_by_offset() {
         let scene = Scene::new();
         let handle = scene.loop_();
         handle.append(&[event(1)]).expect("room");

@@ -1,8 +1,8 @@
 //! Which repo a stop belongs to: its root, its layout, its config file, its task, and the key under which it is trusted.
 //!
-//! From the session's project folder upward, the first folder that a person has trusted; else the first with a config of
-//! ours or theirs; else the first with `.git`. So neither a nested repo, nor deleting the config, nor putting a new one
-//! into a subfolder gets a session out of the gates that a person accepted for it.
+//! From the session's project folder upward: the first folder that the user has trusted, else the first with a config of
+//! any supported layout, else the first with `.git`. So a nested repo, deleting the config, or adding one in a subfolder
+//! does not free a session from the accepted gates.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io, iter};
@@ -15,18 +15,17 @@ use crate::work_tree::git::locate;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repo {
-    /// Canonical.
     pub(crate) root: PathBuf,
     pub(crate) trust_key: String,
-    /// The checkout that this linked work tree belongs to.
+    /// The main checkout of this linked work tree.
     main_checkout: Option<PathBuf>,
 }
 
-/// A config file as it is.
+/// A config file as it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigFile {
     pub(crate) layout: Layout,
-    /// From the root.
+    /// Relative to the root.
     pub(crate) path: &'static str,
     pub(crate) text: Vec<u8>,
 }
@@ -43,37 +42,35 @@ pub(crate) enum CurrentTask {
     /// The layout has no tasks.
     NoTasks,
     Named(String),
-    /// The layout has tasks, none is set, and that means nobody is held.
+    /// The layout has tasks but none is set, so nothing is guarded.
     NoneSet,
 }
 
 impl Repo {
-    /// The repo that `start` lies in; none where there is no trusted folder, no config and no `.git` above it.
+    /// The repo that contains `start`; `None` without a trusted folder, a config or `.git` above it.
     ///
-    /// `is_trusted` says whether something was ever accepted for a folder; none: nothing was, for any.
+    /// `is_trusted` tells whether a folder ever had an acceptance; `None` if no folder has.
     pub(crate) fn find(start: &Path, is_trusted: Option<&dyn Fn(&Self) -> bool>) -> io::Result<Option<Self>> {
         let start = fs::canonicalize(start)?;
         let folders: Vec<&Path> = start.ancestors().collect();
         let configured = |folder: &&&Path| has_config(folder);
         let has_git = |folder: &&&Path| locate::is_checkout(folder);
-        let trusted =
-            is_trusted.and_then(|is_trusted| folders.iter().find(|folder| is_trusted(&Self::at(folder))));
-        let found =
-            trusted.or_else(|| folders.iter().find(configured)).or_else(|| folders.iter().find(has_git));
-        Ok(found.map(|folder| Self::at(folder)))
+        let mut repos = folders.iter().map(|folder| Self::at(folder));
+        let trusted = is_trusted.and_then(|is_trusted| repos.find(is_trusted));
+        let untrusted = || folders.iter().find(configured).or_else(|| folders.iter().find(has_git));
+        Ok(trusted.or_else(|| untrusted().map(|folder| Self::at(folder))))
     }
 
-    /// A folder that is to become one.
+    /// A folder that becomes a repo root.
     pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         Ok(Self::at(&fs::canonicalize(folder)?))
     }
 
-    /// A repo whose root is known, whatever has become of the folder.
+    /// A repo with a known root, even if the folder is gone.
     pub(crate) fn known(root: &Path) -> Self {
         Self::at(root)
     }
 
-    /// The repo whose root is this folder.
     fn at(root: &Path) -> Self {
         let Some(checkout) = root.ancestors().find(|folder| locate::is_checkout(folder)) else {
             return Self {
@@ -88,12 +85,12 @@ impl Repo {
         Self { root: root.to_owned(), trust_key, main_checkout: main_checkout.map(|main| main.join(below)) }
     }
 
-    /// Whether git may know it: there is something of its name here or above.
+    /// Whether it may be a git repository: there is a `.git` here or above.
     pub(crate) fn has_git(&self) -> bool {
         self.root.ancestors().any(locate::is_marked)
     }
 
-    /// A name for our own folder of this repo: readable, and no two the same.
+    /// A readable and unique name for this repo's records.
     pub(crate) fn id(&self) -> String {
         let name = self.root.file_name().unwrap_or_default().to_string_lossy();
         let safe: String = name
@@ -104,7 +101,7 @@ impl Repo {
         format!("{safe}-{}", Digest::of(self.root.as_os_str().as_encoded_bytes()).short())
     }
 
-    /// The config in use. A linked work tree without one uses that of the checkout it belongs to.
+    /// The config in use. A linked work tree without one uses its main checkout's.
     pub(crate) fn config(&self) -> io::Result<Option<ConfigFile>> {
         let folders = self.folders();
         match config_in(&folders, &self.root)? {
@@ -113,12 +110,12 @@ impl Repo {
         }
     }
 
-    /// Where its files may lie: a linked work tree may link to those of the checkout that it belongs to.
+    /// The folders its files may be in: a linked work tree may link to files of its main checkout.
     fn folders(&self) -> Vec<&Path> {
         iter::once(self.root.as_path()).chain(self.main_checkout.as_deref()).collect()
     }
 
-    /// Other configs that lie here and are not the one in use.
+    /// Other configs in the repo that are not in use.
     pub(crate) fn unused_configs(&self) -> Vec<&'static str> {
         let there = Layout::ALL
             .into_iter()
@@ -127,18 +124,18 @@ impl Repo {
         there.skip(1).collect()
     }
 
-    /// The layout of a repo without a config file, by its folder.
+    /// The layout of a repo without a config file, detected by its folder.
     pub(crate) fn layout_by_folder(&self) -> Option<Layout> {
         Layout::ALL
             .into_iter()
             .find(|layout| layout.data().folder.is_some_and(|folder| self.root.join(folder).is_dir()))
     }
 
-    /// A pointer that cannot be read is an error, never "no task".
+    /// An unreadable task pointer is an error, never "no task".
     pub(crate) fn task(&self, layout: Layout) -> io::Result<CurrentTask> {
         let data = layout.data();
         let pointer = match data.current_task {
-            // It is shown, so nothing of a file elsewhere may be in it; it still is a task.
+            // It is shown, so never read a file outside the repo; it still counts as a task.
             Some(path) if files::leads_out(&self.folders(), &self.root.join(path)) => {
                 Some(b"outside-of-the-repo".to_vec())
             }
@@ -154,9 +151,9 @@ impl Repo {
         })
     }
 
-    /// The task's list of checks, from which completion markers come.
+    /// The task's checklist, which defines the completion markers.
     pub(crate) fn check_list(&self, task: &str) -> io::Result<String> {
-        /// A task may name any path; a list of checks is small.
+        /// A task may name any path; a checklist is small.
         const LARGEST: u64 = 1 << 20;
         let path = self.root.join(task).join("check.jsonl");
         let small = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST);
@@ -172,11 +169,11 @@ fn has_config(folder: &Path) -> bool {
 fn config_in(folders: &[&Path], root: &Path) -> io::Result<Option<ConfigFile>> {
     for layout in Layout::ALL {
         let path = layout.data().config;
-        // An error about it would print what lies there.
+        // An error message would quote the file it links to.
         if files::leads_out(folders, &root.join(path)) {
             let what = format!(
-                "{path} is a link that leads out of the repo and is not read; \
-                 put the file itself there, or a link to a file inside of the repo"
+                "{path} is a symlink that leads out of the repo and is not read; \
+                 put the file itself there, or a link to a file inside the repo"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }

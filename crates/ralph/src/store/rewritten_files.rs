@@ -1,5 +1,5 @@
-//! Files that the user's own runs of the gates rewrote with equal content: generators and lock files do that. In a loop that
-//! begins later they are compared by content only.
+//! Files that the user's own gate runs rewrote with equal content, such as generated and lock files. In later loops they
+//! are compared by content only.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use crate::store::home::RepoHome;
 use crate::sys::files;
 
-/// A project with more of them has another problem.
+/// The maximum number of recorded files.
 const MOST: usize = 500;
 
-/// When each was first seen to be rewritten.
+/// When each file was first seen to be rewritten.
 type Seen = BTreeMap<String, Timestamp>;
 
 fn read(home: &RepoHome) -> Seen {
@@ -20,7 +20,7 @@ fn read(home: &RepoHome) -> Seen {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// Those that were known before a moment.
+/// The files known before a moment.
 pub(crate) fn before(home: &RepoHome, moment: Timestamp) -> Vec<String> {
     read(home).into_iter().filter(|(_, at)| *at < moment).map(|(path, _)| path).collect()
 }

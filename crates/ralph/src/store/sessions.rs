@@ -1,7 +1,7 @@
-//! What is known of a client's session: which loop it carries, and what a guarded one did since the person's last prompt.
+//! Records of a client's session: its loop, and what a guarded session did since the user's last prompt.
 //!
-//! A session that nobody holds has no file here, so one look tells. The ledger is the truth: a file here only says where
-//! to look.
+//! A session without a loop or guard has no file here, so one lookup suffices. The ledger is authoritative: a file here
+//! only says where to look.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -16,36 +16,39 @@ use serde::{Deserialize, Serialize};
 use crate::store::home::Home;
 use crate::sys::files;
 
-/// The loop that a session carries.
+/// The loop attached to a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Binding {
     /// The root of the repo, which the session may have left since.
     pub(crate) root: PathBuf,
     #[serde(rename = "loop")]
     pub(crate) id: LoopId,
+    /// Written before the ledger line: a process killed in between has started nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) starting: bool,
 }
 
-/// A guarded session since the person's last prompt.
+/// A guarded session since the user's last prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedSession {
     pub(crate) session: SessionId,
     pub(crate) root: PathBuf,
-    /// The person's last prompt, as the client numbers them.
+    /// The user's last prompt, as numbered by the client.
     pub(crate) prompt: Option<String>,
-    /// Turns since in which the client told the session something; the newest last.
+    /// Later turns started by client notifications, newest last.
     #[serde(default)]
     pub(crate) notified: Vec<String>,
-    /// The tree that it found; later the tree of the last stop that was let go.
+    /// The tree at the prompt; later, the tree of the last allowed stop.
     pub(crate) tree: String,
-    /// Whether a tool ran since that can write.
+    /// Whether a tool that can write has run since.
     pub(crate) wrote: bool,
-    /// The process of its client, so that what it starts can be recognised.
+    /// The process of its client, used to recognise its descendants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client: Option<ProcessIdentity>,
 }
 
-impl Watched {
-    /// Whether a turn belongs to the person's last prompt.
+impl WatchedSession {
+    /// Whether a turn belongs to the user's last prompt.
     pub(crate) fn knows(&self, turn: &str) -> bool {
         self.prompt.as_deref() == Some(turn) || self.notified.iter().any(|known| known == turn)
     }
@@ -71,11 +74,11 @@ pub(crate) fn unbind(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "loop"))
 }
 
-pub(crate) fn watched(home: &Home, session: &SessionId) -> io::Result<Option<Watched>> {
+pub(crate) fn watched(home: &Home, session: &SessionId) -> io::Result<Option<WatchedSession>> {
     read(&home.session_file(session, "watched"))
 }
 
-pub(crate) fn watch(home: &Home, watched: &Watched) -> io::Result<()> {
+pub(crate) fn watch(home: &Home, watched: &WatchedSession) -> io::Result<()> {
     write(&home.session_file(&watched.session, "watched"), watched)
 }
 
@@ -89,7 +92,7 @@ pub(crate) fn unwatch(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "watched"))
 }
 
-/// How a session's loop ended at a stop, and in which turn of the client: a turn has one stop that is allowed.
+/// How a session's loop ended at a stop, and in which turn: a turn has one allowed stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EndedAtStop {
     pub(crate) verdict: Verdict,
@@ -108,11 +111,11 @@ pub(crate) fn forget_end(home: &Home, session: &SessionId) -> io::Result<()> {
     remove(&home.session_file(session, "ended"))
 }
 
-/// What a session found when it began.
+/// The conditions at the start of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionBeginning {
     pub(crate) at: Timestamp,
-    /// The definitions that were accepted for its repo.
+    /// The definitions accepted for its repo.
     pub(crate) accepted: Vec<Digest>,
 }
 
@@ -120,7 +123,7 @@ pub(crate) fn beginning(home: &Home, session: &SessionId) -> io::Result<Option<S
     read(&home.session_file(session, "began"))
 }
 
-/// A session that comes back keeps what it began with.
+/// A resumed session keeps its original record.
 pub(crate) fn remember_beginning(
     home: &Home,
     session: &SessionId,
@@ -130,12 +133,12 @@ pub(crate) fn remember_beginning(
     if path.exists() { Ok(()) } else { write(&path, beginning) }
 }
 
-/// The commit that a session found, so that what it commits itself is looked at, too.
+/// The commit at the start of a session, so that its own commits are inspected, too.
 pub(crate) fn commit_at_start(home: &Home, session: &SessionId) -> Option<String> {
     read(&home.session_file(session, "commit")).ok().flatten()
 }
 
-/// A session that comes back keeps what it began with.
+/// A resumed session keeps its original record.
 pub(crate) fn remember_commit(home: &Home, session: &SessionId, commit: &str) -> io::Result<()> {
     let path = home.session_file(session, "commit");
     if path.exists() { Ok(()) } else { write(&path, &commit) }
@@ -149,30 +152,30 @@ pub(crate) fn forget_beginning(home: &Home, session: &SessionId) -> io::Result<(
     remove(&home.session_file(session, "began"))
 }
 
-/// Remembers that the client's settings have our entries, so that the plugin's own are silent in this session.
-pub(crate) fn give_settings_the_word(home: &Home, session: &SessionId) -> io::Result<()> {
+/// Records that the client's settings contain ralph's hooks, so that the plugin's own hooks stay silent in this session.
+pub(crate) fn prefer_settings_hook(home: &Home, session: &SessionId) -> io::Result<()> {
     write(&home.session_file(session, "settings"), &())
 }
 
-pub(crate) fn settings_have_the_word(home: &Home, session: &SessionId) -> bool {
+pub(crate) fn prefers_settings_hook(home: &Home, session: &SessionId) -> bool {
     home.session_file(session, "settings").exists()
 }
 
-/// Whether they had it.
-pub(crate) fn take_the_word_from_settings(home: &Home, session: &SessionId) -> bool {
-    let had = settings_have_the_word(home, session);
-    let _gone_with_its_session = remove(&home.session_file(session, "settings"));
+/// Removes that record; returns whether it existed.
+pub(crate) fn forget_settings_hook(home: &Home, session: &SessionId) -> bool {
+    let had = prefers_settings_hook(home, session);
+    let _best_effort = remove(&home.session_file(session, "settings"));
     had
 }
 
 /// Every guarded session of a repo.
-pub(crate) fn all_watched(home: &Home, root: &Path) -> Vec<Watched> {
+pub(crate) fn all_watched(home: &Home, root: &Path) -> Vec<WatchedSession> {
     let Ok(entries) = fs::read_dir(home.sessions_dir()) else { return Vec::new() };
-    let all = entries.flatten().filter_map(|entry| read::<Watched>(&entry.path()).ok().flatten());
+    let all = entries.flatten().filter_map(|entry| read::<WatchedSession>(&entry.path()).ok().flatten());
     all.filter(|watched| watched.root == root).collect()
 }
 
-/// A file that says nothing is as good as none.
+/// An unparsable file counts as missing.
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     Ok(files::read_if_there(path)?.and_then(|text| serde_json::from_slice(&text).ok()))
 }

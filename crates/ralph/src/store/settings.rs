@@ -1,4 +1,4 @@
-//! The person's own config, `~/.config/ralph/config.yaml`: numbers and names that a repo must not decide alone.
+//! The user's own config, `~/.config/ralph/config.yaml`: values that a repo must not decide alone.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use ralph_core::config::Defaults;
 use ralph_core::config::user::UserFile;
 use ralph_core::model::budget::Budget;
+use ralph_core::model::config_problem::ConfigProblem;
 use ralph_core::model::gate::DEFAULT_TIMEOUT;
 use ralph_core::model::layout::Layout;
-use ralph_core::model::limits::{Limits, Origin, Sourced};
-use ralph_core::model::problem::Problem;
-use ralph_core::model::verdict::Trouble;
+use ralph_core::model::limits::{Limits, Origin, WithOrigin};
+use ralph_core::model::verdict::EvaluationError;
 use ralph_core::model::{duration, preset};
 
 use crate::sys::{env, files};
@@ -25,22 +25,22 @@ fn read_user_file() -> Result<UserFile, SettingsError> {
     }
 }
 
-/// Numbers from outside the repo.
+/// Settings from outside the repo.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) gate_timeout: Sourced<std::time::Duration>,
+    pub(crate) gate_timeout: WithOrigin<std::time::Duration>,
     pub(crate) user: UserFile,
-    /// What is wrong with them; the defaults stand in, and nothing can be told.
-    pub(crate) trouble: Option<Trouble>,
+    /// The error in them; defaults are used, and the gates cannot be evaluated.
+    pub(crate) trouble: Option<EvaluationError>,
 }
 
 impl Settings {
-    /// From the person's config, the environment and a flag; later ones win.
+    /// From the user's config, the environment and a flag; later ones win.
     pub(crate) fn load(flag: Option<&str>) -> Result<Self, SettingsError> {
         let user = read_user_file()?;
-        let mut gate_timeout = Sourced::default(DEFAULT_TIMEOUT);
+        let mut gate_timeout = WithOrigin::default(DEFAULT_TIMEOUT);
         if let Some(value) = user.gate_timeout {
-            gate_timeout = Sourced { value, origin: Origin::UserFile };
+            gate_timeout = WithOrigin { value, origin: Origin::UserFile };
         }
         let newer = [
             (env::gate_timeout(), "RALPH_GATE_TIMEOUT", Origin::Environment),
@@ -49,15 +49,15 @@ impl Settings {
         for (text, name, origin) in newer {
             let Some(text) = text else { continue };
             let value = duration::parse(&text).map_err(|hint| SettingsError::Value { name, hint })?;
-            gate_timeout = Sourced { value, origin };
+            gate_timeout = WithOrigin { value, origin };
         }
         Ok(Self { gate_timeout, user, trouble: None })
     }
 
-    /// For a door that must answer whatever is wrong with the person's own files.
-    pub(crate) fn load_or_trouble(flag: Option<&str>) -> Self {
+    /// For hooks, which must answer even if the user's config is broken.
+    pub(crate) fn load_or_defaults(flag: Option<&str>) -> Self {
         Self::load(flag).unwrap_or_else(|error| Self {
-            gate_timeout: Sourced::default(DEFAULT_TIMEOUT),
+            gate_timeout: WithOrigin::default(DEFAULT_TIMEOUT),
             user: UserFile::default(),
             trouble: Some(error.into()),
         })
@@ -67,7 +67,7 @@ impl Settings {
         Defaults { gate_timeout: self.gate_timeout.value }
     }
 
-    /// The limits of a guarded session or sub-agent, which no user asked for one by one.
+    /// The limits of a guarded session or sub-agent, which the user did not start explicitly.
     pub(crate) fn limits(&self, layout: Layout, repo: &Budget) -> Limits {
         Limits::new(&preset::CHECK, layout.data().clocks)
             .with(&self.user.budget, Origin::UserFile)
@@ -80,12 +80,12 @@ pub(crate) enum SettingsError {
     #[error("{name}: {hint}")]
     Value { name: &'static str, hint: String },
     #[error("{path}:{}:{}: {} (hint: {})", problem.line, problem.column, problem.what, problem.hint)]
-    UserFile { path: PathBuf, problem: Problem },
+    UserFile { path: PathBuf, problem: ConfigProblem },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
 }
 
-impl From<SettingsError> for Trouble {
+impl From<SettingsError> for EvaluationError {
     fn from(error: SettingsError) -> Self {
         match error {
             SettingsError::UserFile { path, problem } => {

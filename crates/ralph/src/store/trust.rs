@@ -1,7 +1,7 @@
-//! Trust: nothing from a repo runs until a person has accepted that content. The pins are outside the repo, and no key
-//! in a repo's file can touch them.
+//! Trust: nothing from a repo runs until the user has accepted its content. Acceptances are stored outside the repo, and no
+//! key in a repo's file can change them.
 //!
-//! Trust is a set of contents per repo: a branch whose content was accepted once asks nothing.
+//! Trust is a set of contents per repo: a branch whose content was accepted before needs no new acceptance.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,28 +18,28 @@ use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::sys::files::{self, Lock};
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Trust {
     #[serde(default)]
     repos: BTreeMap<String, TrustedRepo>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct TrustedRepo {
-    /// For people who read the file.
+    /// For users who read the file.
     root: PathBuf,
-    /// The newest last.
+    /// Newest last.
     accepted: Vec<Acceptance>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     revoked: Vec<Timestamp>,
-    /// Whom definitions named that were accepted once: taking trust back frees nobody who is being held.
+    /// What earlier accepted definitions guarded: revoking trust does not release a blocked agent.
     #[serde(default, rename = "guard", skip_serializing_if = "Vec::is_empty")]
     named_before: Vec<Guard>,
 }
 
 impl TrustedRepo {
-    /// Takes acceptances back, remembering whom they named.
-    fn take_back(&mut self, which: impl Fn(&Acceptance) -> bool, now: Timestamp) {
+    /// Revokes acceptances, recording what they guarded.
+    fn revoke_where(&mut self, which: impl Fn(&Acceptance) -> bool, now: Timestamp) {
         let taken = self.accepted.extract_if(.., |acceptance| which(acceptance));
         self.named_before.extend(taken.filter_map(|acceptance| acceptance.guard));
         if self.accepted.is_empty() {
@@ -48,20 +48,20 @@ impl TrustedRepo {
     }
 }
 
-/// `trust.json` as bytes.
+/// The bytes of `trust.json`.
 pub(crate) struct TrustText {
     path: PathBuf,
     text: Option<Vec<u8>>,
 }
 
 impl TrustText {
-    /// Whether no definition that was ever accepted, in any repo, names anybody to be held: then the default holds.
-    pub(crate) fn names_nobody(&self) -> bool {
+    /// Whether no definition ever accepted in any repo has a guard: then the default applies.
+    pub(crate) fn names_no_guard(&self) -> bool {
         let text = self.text.as_deref().unwrap_or_default();
         !text.windows(7).any(|window| window == b"\"guard\"")
     }
 
-    /// Whether some definition may guard sessions: one that does names them.
+    /// Whether some definition may guard sessions: such a definition contains the word.
     pub(crate) fn may_guard_sessions(&self) -> bool {
         let text = self.text.as_deref().unwrap_or_default();
         text.windows(9).any(|window| window == b"\"session\"")
@@ -70,25 +70,25 @@ impl TrustText {
     pub(crate) fn parse(self) -> io::Result<Trust> {
         let Some(text) = self.text else { return Ok(Trust::default()) };
         serde_json::from_slice(&text).map_err(|error| {
-            let what = format!("{} cannot be read: {error}", self.path.display());
+            let what = format!("cannot read {}: {error}", self.path.display());
             io::Error::new(io::ErrorKind::InvalidData, what)
         })
     }
 }
 
 impl Trust {
-    /// What was accepted so far. No file: nothing. A file that cannot be read is an error, never "nothing".
+    /// Reads the acceptances. A missing file means none; an unreadable file is an error, never "none".
     pub(crate) fn load(home: &Home) -> io::Result<Self> {
         Self::read(home)?.parse()
     }
 
-    /// The file's text, before anybody takes the trouble to understand it.
+    /// Reads the file's text without parsing it.
     pub(crate) fn read(home: &Home) -> io::Result<TrustText> {
         let path = home.trust_file();
         Ok(TrustText { text: files::read_if_there(&path)?, path })
     }
 
-    /// The repo that a folder lies in: see [`Repo::find`].
+    /// The repo that contains a folder: see [`Repo::find`].
     pub(crate) fn repo_of(&self, start: &Path) -> io::Result<Option<Repo>> {
         let knows = |repo: &Repo| self.knows(repo);
         Repo::find(start, (!self.repos.is_empty()).then_some(&knows as &dyn Fn(&Repo) -> bool))
@@ -98,30 +98,30 @@ impl Trust {
         self.of(repo).is_some()
     }
 
-    /// By its git folder, which linked work trees share; else by its own path, so that moving or removing the git folder
-    /// makes nobody a stranger.
+    /// Looked up by its git folder, which linked work trees share; else by its own path, so that moving or removing the git
+    /// folder does not lose trust.
     fn of(&self, repo: &Repo) -> Option<&TrustedRepo> {
         self.repos.get(&repo.trust_key).or_else(|| self.repos.values().find(|known| known.root == repo.root))
     }
 
-    /// Everything accepted for a repo, the newest last.
+    /// Everything accepted for a repo, newest last.
     pub(crate) fn accepted(&self, repo: &Repo) -> &[Acceptance] {
         self.of(repo).map_or(&[], |repo| &repo.accepted)
     }
 
-    /// Whether a definition that was ever accepted for this repo holds somebody, by its guard.
-    pub(crate) fn ever_held(&self, repo: &Repo, by: impl Fn(&Guard) -> bool) -> bool {
+    /// Whether a definition ever accepted for this repo has such a guard.
+    pub(crate) fn ever_guarded(&self, repo: &Repo, by: impl Fn(&Guard) -> bool) -> bool {
         let Some(known) = self.of(repo) else { return false };
         let now = known.accepted.iter().filter_map(|acceptance| acceptance.guard.as_ref());
         now.chain(&known.named_before).any(by)
     }
 
-    /// When everything accepted was taken back, if it was.
+    /// When all acceptances were revoked, if they were.
     pub(crate) fn revoked_at(&self, repo: &Repo) -> Option<Timestamp> {
         self.of(repo).filter(|repo| repo.accepted.is_empty()).and_then(|repo| repo.revoked.last().copied())
     }
 
-    /// Accepts a content and keeps the text itself.
+    /// Accepts a content and stores its text.
     pub(crate) fn accept(home: &Home, repo: &Repo, text: &[u8], acceptance: Acceptance) -> io::Result<()> {
         let path = home.definition_file(&acceptance.sha256);
         let dir = path.parent().unwrap_or(home.root());
@@ -136,7 +136,7 @@ impl Trust {
         })
     }
 
-    /// Takes everything accepted for a repo back. Loops that run are not freed by it.
+    /// Revokes all acceptances of a repo. Running loops are not released by it.
     pub(crate) fn revoke(home: &Home, repo: &Repo, now: Timestamp) -> io::Result<()> {
         Self::change(home, |trust| {
             let known = trust
@@ -144,23 +144,26 @@ impl Trust {
                 .iter_mut()
                 .filter(|(key, known)| **key == repo.trust_key || known.root == repo.root);
             for (_, known) in known {
-                known.take_back(|_| true, now);
+                known.revoke_where(|_| true, now);
             }
         })
     }
 
-    /// Takes one content back.
+    /// Revokes one content.
     pub(crate) fn forget(home: &Home, repo: &Repo, sha256: &Digest, now: Timestamp) -> io::Result<()> {
         Self::change(home, |trust| {
             let Some(repo) = trust.repos.get_mut(&repo.trust_key) else { return };
-            repo.take_back(|acceptance| acceptance.sha256 == *sha256, now);
+            repo.revoke_where(|acceptance| acceptance.sha256 == *sha256, now);
         })
     }
 
     fn change(home: &Home, change: impl FnOnce(&mut Self)) -> io::Result<()> {
         files::private_dir(home.root())?;
         let Some(_lock) = Lock::take(&home.trust_lock(), Duration::from_secs(5))? else {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another ralph is changing trust.json"));
+            return Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "another ralph process is changing trust.json; try again",
+            ));
         };
         files::sweep_temporary(home.root());
         let mut trust = Self::load(home)?;

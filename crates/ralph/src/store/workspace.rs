@@ -1,5 +1,5 @@
-//! A repo with everything that is known of it: where it is, what is remembered of it, what was accepted for it, and the
-//! user's own settings. What takes a file to find out is read when it is first asked for, and once.
+//! A repo with everything known about it: location, recorded state, acceptances, and the user's settings. Files are read on
+//! first use, and once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use ralph_core::ledger::state::State;
 use ralph_core::model::id::{LoopId, SessionId};
 
 use crate::store::acceptance::{Acceptances, Beginning};
-use crate::store::effective_gates::Found;
+use crate::store::effective_gates::GatesLookup;
 use crate::store::home::{Home, RepoHome};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
@@ -21,13 +21,13 @@ use crate::store::trust::Trust;
 pub(crate) struct Workspace {
     pub(crate) home: Home,
     pub(crate) repo: Repo,
-    /// What is remembered of this repo.
+    /// The recorded state of this repo.
     pub(crate) repo_home: RepoHome,
     trust: Arc<OnceLock<Trust>>,
     settings: Arc<OnceLock<Settings>>,
-    /// What the caller says that a gate without a timeout of its own may take.
+    /// The caller's default timeout for gates without one.
     gate_timeout: Option<String>,
-    /// One handle for each loop, shared by all callers: each read costs only what is new.
+    /// One handle per loop, shared by all callers, so that each read costs only what is new.
     loops: Arc<Mutex<BTreeMap<LoopId, Arc<Loop>>>>,
 }
 
@@ -44,13 +44,13 @@ impl Workspace {
         }
     }
 
-    /// The repo that a folder lies in.
+    /// The repo that contains a folder.
     pub(crate) fn find(home: &Home, folder: &Path) -> io::Result<Option<Self>> {
         let trust = Trust::load(home)?;
         Ok(trust.repo_of(folder)?.map(|repo| Self::new(home, repo).with_trust(trust)))
     }
 
-    /// With what was read already of what was accepted.
+    /// With acceptances that were already read.
     pub(crate) fn with_trust(self, trust: Trust) -> Self {
         Self { trust: Arc::new(OnceLock::from(trust)), ..self }
     }
@@ -63,17 +63,17 @@ impl Workspace {
         Self { settings: Arc::new(OnceLock::from(settings)), ..self }
     }
 
-    /// The same once something was accepted or revoked.
-    pub(crate) fn anew(&self) -> Self {
+    /// Forgets the cached acceptances after a change.
+    pub(crate) fn reload_trust(&self) -> Self {
         Self { trust: Arc::default(), ..self.clone() }
     }
 
-    /// For work that takes long: nobody waits for an answer within moments.
-    pub(crate) fn patient(self) -> Self {
+    /// For long work without a short deadline.
+    pub(crate) fn with_long_waits(self) -> Self {
         Self { repo_home: self.repo_home.patient(), loops: Arc::default(), ..self }
     }
 
-    /// What was accepted for every repo.
+    /// The acceptances of all repos.
     pub(crate) fn trust(&self) -> io::Result<&Trust> {
         if let Some(trust) = self.trust.get() {
             return Ok(trust);
@@ -82,17 +82,17 @@ impl Workspace {
         Ok(self.trust.get_or_init(|| trust))
     }
 
-    /// The user's own settings. What is wrong with them is part of them: it decides where they matter.
+    /// The user's own settings, including their error, which matters only where they are used.
     pub(crate) fn settings(&self) -> &Settings {
-        self.settings.get_or_init(|| Settings::load_or_trouble(self.gate_timeout.as_deref()))
+        self.settings.get_or_init(|| Settings::load_or_defaults(self.gate_timeout.as_deref()))
     }
 
-    /// The gates that hold for a session or a loop since it began: see [`Acceptances::that_count`].
+    /// The effective gates for a session or a loop since it began: see [`Acceptances::that_count`].
     pub(crate) fn gates_for(
         &self,
         session: Option<&SessionId>,
         beginning: Beginning<'_>,
-    ) -> io::Result<Found> {
+    ) -> io::Result<GatesLookup> {
         self.gates_by(&self.acceptances_for(session, beginning)?)
     }
 
@@ -106,12 +106,12 @@ impl Workspace {
     }
 
     /// The gates that these acceptances give.
-    pub(crate) fn gates_by(&self, accepted: &Acceptances) -> io::Result<Found> {
+    pub(crate) fn gates_by(&self, accepted: &Acceptances) -> io::Result<GatesLookup> {
         let revoked = self.trust()?.revoked_at(&self.repo).is_some();
-        Found::look(&self.home, &self.repo, accepted, revoked, &self.settings().defaults())
+        GatesLookup::lookup(&self.home, &self.repo, accepted, revoked, &self.settings().defaults())
     }
 
-    /// The handle of a loop. All who ask in this process share it, so its ledger is folded once.
+    /// The handle of a loop, shared in this process so that its ledger is folded once.
     pub(crate) fn loop_of(&self, id: &LoopId) -> Arc<Loop> {
         let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         let handle =

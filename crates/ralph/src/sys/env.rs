@@ -1,21 +1,21 @@
-//! Where environment variables are read, and every one of our own and of the system.
+//! The only module that reads environment variables. It lists ralph's own and those of the system.
 //!
 //! | variable | meaning |
 //! | --- | --- |
-//! | `RALPH_HOME` | where ledgers, receipts and trust are kept; `~/.ralph` where it is not set |
-//! | `RALPH_GATE_TIMEOUT` | time-out of gates that have none of their own |
-//! | `RALPH_LOOP` | set by us for the agent that the driver runs: repo and loop |
-//! | `HOME`, `XDG_CONFIG_HOME` | where the person's own files are |
-//! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | the language of what people read about a loop |
-//! | `PATH` | where `openspec`, `semgrep` and language servers are looked for |
-//! | `TZ` | the zone of times that people read, where it is not the system's own |
-//! | `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM` | other files in place of a person's own settings of git |
-//! | `TERM` | `dumb`: a terminal on which nothing can be drawn |
+//! | `RALPH_HOME` | folder of ledgers, receipts and trust; default `~/.ralph` |
+//! | `RALPH_GATE_TIMEOUT` | timeout of gates without their own |
+//! | `RALPH_LOOP` | set by ralph for the agent that the driver runs: repo and loop |
+//! | `HOME`, `XDG_CONFIG_HOME` | location of the user's own files |
+//! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | language of messages to the user |
+//! | `PATH` | searched for `openspec`, `semgrep` and language servers |
+//! | `TZ` | time zone of displayed times; default: the system's |
+//! | `GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM` | replace the user's git config files |
+//! | `TERM` | `dumb`: a terminal without cursor control |
 //!
-//! What an agent client sets is named where everything of that client is, in `clients/`, and read by that name.
+//! Variables set by an agent client are named in `clients/` and read by that name.
 //!
-//! Set for others, and never read from our own environment: `INVOCATION_ID`, the mark of a run (`proc/descendants.rs`). A gate
-//! gets no variable that names ralph.
+//! Set for child processes, never read from our own environment: `INVOCATION_ID`, the marker of a run
+//! (`proc/descendants.rs`). Gates get no variable that names ralph.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,7 +28,7 @@ fn read(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// A variable of a client, by the name that the client gives.
+/// A variable set by a client.
 pub(crate) fn text(name: &str) -> Option<String> {
     read(name)?.into_string().ok()
 }
@@ -46,7 +46,7 @@ pub(crate) fn gate_timeout() -> Option<String> {
     text("RALPH_GATE_TIMEOUT")
 }
 
-/// The repo and the loop whose driver runs us, at some distance.
+/// The repo and the loop of the driver among our ancestors.
 pub(crate) fn driven_loop() -> Option<String> {
     text(LOOP)
 }
@@ -55,7 +55,7 @@ pub(crate) fn is_set(name: &str) -> bool {
     read(name).is_some()
 }
 
-/// Whether a program of that name, or at that path as seen from `folder`, can be run.
+/// Whether a program of that name, or at that path relative to `folder`, is executable.
 pub(crate) fn is_program(name: &str, folder: &Path) -> bool {
     let is_there = |path: PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -66,12 +66,12 @@ pub(crate) fn is_program(name: &str, folder: &Path) -> bool {
     std::env::split_paths(&path()).any(|dir| is_there(dir.join(name)))
 }
 
-/// A folder that a client names.
+/// A folder that a client sets in a variable.
 pub(crate) fn path_in(name: &str) -> Option<PathBuf> {
     read(name).map(PathBuf::from)
 }
 
-/// The language that the person reads: our own variable, then the system's.
+/// The user's languages: our own variable, then the system's.
 pub(crate) fn languages() -> (Option<String>, Option<String>) {
     let system = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(text);
     (text("RALPH_LANG"), system)
@@ -81,12 +81,12 @@ pub(crate) fn path() -> OsString {
     read("PATH").unwrap_or_default()
 }
 
-/// A terminal that only takes lines.
+/// A terminal without cursor control.
 pub(crate) fn is_dumb_terminal() -> bool {
     read("TERM").is_none_or(|term| term == "dumb")
 }
 
-/// The person's home folder: `HOME`, else what the user database says.
+/// The user's home folder: `HOME`, else from the user database.
 pub(crate) fn home() -> Option<PathBuf> {
     read("HOME").map(PathBuf::from).or_else(home_of_user)
 }

@@ -1,30 +1,30 @@
-//! Runs one gate command so that its result can be relied on: what we start, we end.
+//! Runs one gate command reliably and leaves no process behind.
 //!
-//! A gate is somebody's shell line. It may hang, ignore signals, flood its output, leave a server running or
-//! detach it from everything. [`run`] always comes back, within its time-out, its grace and a second, and when it does the
-//! command and all it started are gone.
+//! A gate is an arbitrary shell line. It may hang, ignore signals, flood its output, leave a server running or detach
+//! it from everything. [`run`] always returns within timeout, grace and a second, and by then the command and all its
+//! descendants have ended.
 //!
 //! ```text
 //!  reader thread ── end of output ─┐
-//!  waiter thread ── exit ──────────┼─► one inbox ─► Supervisor ─► Ended
-//!  StopRequest ────────── asked ──────────┤                   │
-//!  recv_timeout ── deadline ───────┘                   └─► Family: who is left? signal them
+//!  waiter thread ── exit ──────────┼─► one inbox ─► Supervisor ─► FinishedJob
+//!  StopRequest ── asked ───────────┤                   │
+//!  recv_timeout ── deadline ───────┘                   └─► ProcessFamily: list and signal the rest
 //! ```
 //!
-//! Each command leads a session of its own, its `Family`. Three facts let us find all of one family even when
-//! several commands run at once: the session, the mark in the environment, and the output pipe.
-//! On Linux this process adopts orphans ([`adopt_orphans`]), so that nobody leaves by losing a parent; elsewhere
-//! only the process group is ended.
+//! Each command leads its own session, its [`ProcessFamily`](descendants::ProcessFamily). Its processes are identified by three facts, even when several
+//! commands run at once: the session, the marker in the environment, and the output pipe. On Linux this process
+//! adopts orphans ([`adopt_orphans`]), so that no process escapes by losing its parent; elsewhere only the process
+//! group is killed.
 //!
-//! One thing is asked of the rest of the program: children it starts elsewhere stay in the program's own session
-//! (a group of their own is fine). A child of ours in another session therefore came out of a command.
+//! The rest of the program must keep its own children in the program's own session (a separate process group is
+//! fine). A child in another session therefore belongs to a command.
 
 mod capture;
 mod descendants;
 #[cfg_attr(not(target_os = "linux"), path = "proc/other_unix.rs")]
 #[cfg_attr(target_os = "linux", path = "proc/linux.rs")]
 mod processes;
-// The other one is built for its tests.
+// The other implementation is compiled for its tests.
 #[cfg(all(test, target_os = "linux"))]
 #[expect(dead_code, reason = "here only its tests call it")]
 #[path = "proc/other_unix.rs"]
@@ -56,47 +56,47 @@ use supervisor::Supervisor;
 
 /// What is run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum What<'a> {
+pub(crate) enum Program<'a> {
     /// A line for `sh -c`.
     Shell(&'a str),
-    /// A program by its own words, without a shell; what it reads comes from a file.
+    /// A program with its arguments, without a shell; stdin comes from a file.
     Program { program: &'a OsStr, arguments: &'a [OsString], stdin: Option<&'a Path> },
 }
 
-/// A command and the bounds it runs in.
+/// A command and its limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job<'a> {
-    pub(crate) command: What<'a>,
+    pub(crate) command: Program<'a>,
     pub(crate) dir: &'a Path,
-    /// The complete environment; only the mark of the run is added.
+    /// The complete environment; only the marker of the run is added.
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) timeout: Duration,
-    pub(crate) manners: Manners,
-    /// Whether what it prints as errors comes by a pipe of its own: nothing is torn by it, and the order is lost.
+    pub(crate) manners: ShutdownRules,
+    /// Whether stderr gets a pipe of its own: this keeps stdout lines intact but loses the relative order.
     pub(crate) errors_apart: bool,
-    /// Where the output is kept, up to a cap. Created with mode 0600.
+    /// Log file of the output, up to a cap. Created with mode 0600.
     pub(crate) log: &'a Path,
-    /// Unique among all runs, made by [`marker`]: by it detached processes are found again.
+    /// Unique among all runs, made by [`marker`]: used to find detached processes.
     pub(crate) marker: &'a str,
 }
 
-/// How a command that has to end is told so.
+/// How a command is stopped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manners {
-    /// Sent one after the other, before SIGKILL.
+pub(crate) struct ShutdownRules {
+    /// Sent in this order, before SIGKILL.
     pub(crate) asks: &'static [Signal],
-    /// What it is given after each of them when its time is over.
+    /// Time after each of them when the command has timed out.
     pub(crate) grace: Duration,
-    /// The same when we ourselves are asked to end.
+    /// The same when ralph itself is asked to stop.
     pub(crate) stop_grace: Duration,
-    /// What outlives the command's own exit by this much is on its way out, not leaked.
+    /// Processes that outlive the command by less than this are not leaks.
     pub(crate) leak_patience: Duration,
-    /// Whether the command is killed when we are, where the system can.
+    /// Whether the command is killed when ralph is, if the system supports it.
     pub(crate) dies_with_us: bool,
 }
 
-impl Manners {
-    /// For a command that has nothing to save.
+impl ShutdownRules {
+    /// For a command without state to save.
     pub(crate) const fn of_a_tool(grace: Duration) -> Self {
         Self {
             asks: &[Signal::TERM],
@@ -119,19 +119,19 @@ impl Manners {
     }
 }
 
-/// What became of a job. Nothing of it is running any more.
+/// The result of a job. None of its processes is running any more.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) how: How,
-    /// From the start to the command's own exit, or to the end of its processes when we ended it.
+pub(crate) struct FinishedJob {
+    pub(crate) how: Termination,
+    /// From the start to the command's own exit, or to the end of its processes if it was stopped.
     pub(crate) took: Duration,
     pub(crate) output: Captured,
-    /// Why the log is missing or incomplete. It never changes `how`.
+    /// Why the log is missing or incomplete. It never affects `how`.
     pub(crate) log_error: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum Termination {
     Exited {
         code: i32,
     },
@@ -139,53 +139,53 @@ pub(crate) enum How {
         signal: i32,
     },
     TimedOut,
-    /// Exited with 0 but left processes behind, or its output held open; they have been ended. A command that
-    /// failed and leaked is reported as failed: that matters more.
+    /// Exited with 0 but left processes or an open output pipe behind; they have been killed. A command that failed
+    /// and leaked is reported as failed, which matters more.
     Leaked {
         code: i32,
-        /// "pid command line". Empty when the output was held by somebody we could not name.
+        /// "pid command line". Empty if the holder of the output pipe could not be identified.
         processes: Vec<String>,
     },
     CouldNotStart {
         why: String,
     },
-    /// Ended early, or not begun, because [`Stop`] was asked.
+    /// Stopped early, or not started, because of a [`StopRequest`].
     Stopped,
 }
 
-/// Hears what is printed as it comes, on the thread that reads it.
-pub(crate) type Tap = Box<dyn FnMut(Channel, &[u8]) + Send>;
+/// Receives the output as it arrives, on the reader thread.
+pub(crate) type OutputTap = Box<dyn FnMut(Channel, &[u8]) + Send>;
 
 /// Runs `job` to its end. Blocks; may be called from several threads at once.
-pub(crate) fn run(job: &Job<'_>, stop: &StopRequest) -> Ended {
+pub(crate) fn run(job: &Job<'_>, stop: &StopRequest) -> FinishedJob {
     run_tapped(job, &[stop], None)
 }
 
-/// The same, with somebody who hears the output as it comes, and several who may end it.
-pub(crate) fn run_tapped(job: &Job<'_>, stops: &[&StopRequest], tap: Option<Tap>) -> Ended {
+/// Like [`run`], with a callback for the output and several stop requests.
+pub(crate) fn run_tapped(job: &Job<'_>, stops: &[&StopRequest], tap: Option<OutputTap>) -> FinishedJob {
     let begun = Instant::now();
     let recorder = Recorder::new(job.log, tap);
     let (sender, inbox) = mpsc::channel();
     let _listening: Vec<_> = stops.iter().map(|stop| stop.listen(sender.clone())).collect();
-    if stops.iter().any(|stop| stop.asked()) {
-        return not_begun(How::Stopped, begun, recorder);
+    if stops.iter().any(|stop| stop.is_requested()) {
+        return finish_without_start(Termination::Stopped, begun, recorder);
     }
     let recording = recorder.shared();
     match Supervisor::start(job, begun, recording.clone(), sender, inbox) {
         Ok(supervisor) => supervisor.supervise(),
-        Err(why) => not_begun(How::CouldNotStart { why }, begun, recording.take()),
+        Err(why) => finish_without_start(Termination::CouldNotStart { why }, begun, recording.take()),
     }
 }
 
-/// A process that we came out of.
+/// An ancestor of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ancestor {
     pub(crate) process: i32,
     /// As in [`ProcessIdentity`].
     pub(crate) started: u64,
-    /// What its program is called, as the system shows it.
+    /// The program name as the system shows it.
     pub(crate) name: String,
-    /// Whether it leads the session of a terminal, as the shell does that a user types into.
+    /// Whether it leads a terminal session, like the shell that a user types into.
     pub(crate) leads_a_terminal: bool,
 }
 
@@ -196,20 +196,20 @@ impl Ancestor {
     }
 }
 
-/// Whether we came out of that process.
+/// Whether that process is an ancestor of this one.
 pub(crate) fn is_ancestor(pid: i32) -> bool {
     ancestors().iter().any(|ancestor| ancestor.process == pid)
 }
 
-/// More processes above us than this are not looked at.
+/// Limit on the number of ancestors that are examined.
 const MOST_ANCESTORS: usize = 200;
 
-/// What became of a recorded process.
+/// Status of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
     Running,
     Gone,
-    /// It was recorded in another namespace of this machine, whose processes we do not see.
+    /// It was recorded in another PID namespace of this machine, whose processes are not visible.
     OutOfSight,
 }
 
@@ -224,13 +224,13 @@ pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
     }
 }
 
-/// Whether a process of that number is there; a number that means nothing counts as one that is.
+/// Whether a process with that PID exists; an invalid PID counts as alive.
 pub(crate) fn is_alive(pid: i32) -> bool {
     let named = if pid > 0 { rustix::process::Pid::from_raw(pid) } else { None };
     named.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-fn not_begun(how: How, begun: Instant, recorder: Recorder) -> Ended {
+fn finish_without_start(how: Termination, begun: Instant, recorder: Recorder) -> FinishedJob {
     let (output, log_error) = recorder.finish();
-    Ended { how, took: begun.elapsed(), output, log_error }
+    FinishedJob { how, took: begun.elapsed(), output, log_error }
 }

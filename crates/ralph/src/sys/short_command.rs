@@ -1,5 +1,5 @@
-//! One short command whose answer is waited for: bounded in time and in size, and ended with its whole process group when its
-//! time is over. Gates and agents have `proc`; this is for tools of which we ask a question.
+//! Runs one short command for its output: limited in time and size, and killed with its whole process group on a
+//! timeout. Gates and agents use `proc`; this is for querying tools.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-/// What whoever is told to go may take to put its lock files away.
+/// Time for a process to remove its lock files after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Answers are read up to here; a list of more is none that somebody waits for.
+/// Limit on the size of the output.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
 pub(crate) struct CommandOutput {
@@ -32,7 +32,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// None where it took too long. Its outputs go to files and not to pipes: whoever holds one of them open does not hold us.
+/// `None` if it took too long. Its output goes to files instead of pipes, so a process that keeps one open does not
+/// block us.
 pub(crate) fn run(
     mut command: Command,
     input: Option<&[u8]>,
@@ -45,13 +46,13 @@ pub(crate) fn run(
         None => Stdio::null(),
     };
     command.stdin(stdin).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-    // A group and no session of its own: what `proc` finds in another session, it takes for a gate's.
+    // A process group but no session of its own: `proc` treats processes in another session as part of a gate.
     let child = command.process_group(0).spawn()?;
     let Some(status) = ended(child, limit)? else { return Ok(None) };
     Ok(Some(CommandOutput { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? }))
 }
 
-/// A file without a name: in memory where that can be had, since file systems take their time for a new one.
+/// An unnamed file: in memory if possible, since creating files on disk is slow.
 fn scratch_file(scratch: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     if let Ok(file) = rustix::fs::memfd_create("ralph-answer", rustix::fs::MemfdFlags::CLOEXEC) {
@@ -71,12 +72,12 @@ fn read(file: &mut File) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let length = file.take(LONGEST_ANSWER + 1).read_to_end(&mut content)?;
     if length as u64 > LONGEST_ANSWER {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "its answer is too long"));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "its output is too long"));
     }
     Ok(content)
 }
 
-/// How the process ended; none where it had to be ended. Nothing of its group is left.
+/// The exit status; `None` if it had to be killed. No process of its group is left.
 fn ended(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let Some(leader) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
         return child.wait().map(Some);
@@ -91,13 +92,13 @@ fn ended(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let _gone_already = rustix::process::kill_process_group(leader, Signal::TERM);
         let _then_it_is_killed = exited.recv_timeout(GRACE);
     }
-    // Until it is waited for, its number is nobody else's: this reaches what it started and nobody more.
-    let _nobody_left = rustix::process::kill_process_group(leader, Signal::KILL);
+    // Until it is reaped, its PID cannot be reused: this signals only its own group.
+    let _group_gone = rustix::process::kill_process_group(leader, Signal::KILL);
     let status = child.wait()?;
     Ok(in_time.then_some(status))
 }
 
-/// Leaves the process as a zombie, so that its number stays its own.
+/// Leaves the process as a zombie, so that its PID is not reused.
 fn await_exit(leader: Pid) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while matches!(rustix::process::waitid(WaitId::Pid(leader), options), Ok(None) | Err(Errno::INTR)) {}

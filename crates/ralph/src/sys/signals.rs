@@ -1,4 +1,4 @@
-//! Being told to end: a signal becomes a request to stop the gates, whose whole tree dies first, then we do.
+//! Termination signals: they become a request to stop the gates; ralph exits after their process trees have ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals as Caught;
 
 use crate::sys::proc::StopRequest;
 
-/// Watches for signals from when it is made on.
+/// Watches for signals from its creation on.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     pub(crate) stop: StopRequest,
@@ -19,7 +19,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Nobody watches, and no signal ever comes.
+    /// Watches nothing.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
         Self { stop: StopRequest::new(), caught: Arc::default(), freed: Arc::default() }
@@ -28,7 +28,8 @@ impl Signals {
     pub(crate) fn watch() -> Self {
         let signals = Self { stop: StopRequest::new(), caught: Arc::default(), freed: Arc::default() };
         let watcher = signals.clone();
-        // Without the watcher the default holds: a signal ends us, and whoever sent it ends our children too.
+        // Without the watcher the default action applies: a signal terminates ralph, and its sender also terminates
+        // our children.
         if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM, SIGHUP]) {
             let _no_room_for_a_thread = thread::Builder::new().spawn(move || {
                 for signal in caught.forever() {
@@ -40,17 +41,17 @@ impl Signals {
         signals
     }
 
-    /// Ends the gates of a session that a person freed.
+    /// Stops the gates of a session that the user paused or cancelled.
     pub(crate) fn free(&self) {
         self.freed.store(true, Ordering::SeqCst);
         self.stop.ask();
     }
 
-    pub(crate) fn is_freed(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.freed.load(Ordering::SeqCst)
     }
 
-    /// Waits for a signal that is on its way, for at most `time`.
+    /// Waits up to `time` for a pending signal.
     pub(crate) fn wait(&self, time: Duration) {
         let begun = Instant::now();
         while self.caught().is_none() && begun.elapsed() < time {
@@ -58,7 +59,7 @@ impl Signals {
         }
     }
 
-    /// The signal that asked us to end, if one did.
+    /// The signal that requested termination, if any.
     pub(crate) fn caught(&self) -> Option<i32> {
         Some(self.caught.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }

@@ -1,18 +1,18 @@
-//! Keeps the work tree of each iteration as a commit under a hidden ref, `refs/ralph/LOOP/N`; 0 is the tree before the
-//! first iteration.
+//! Commits the work tree of each iteration under a hidden ref, `refs/ralph/LOOP/N`; 0 is the tree before the first
+//! iteration.
 //!
-//! Branch, `HEAD`, index, work tree and reflogs stay as they are: the tree is taken in by an index of our own, which lies
-//! outside the repository and starts as a copy of the repository's, so that git need not read again what it knows. What
-//! is kept is what `git add -A` would take, below the root of the loop: tracked files, and untracked ones that are not
-//! ignored. Of a submodule that is its commit. No program that the repository's config or attributes name is started, so a
-//! new or changed file with a filter (`clean`, LFS) stays as the index has it, and is named as not kept.
+//! Branch, `HEAD`, index, work tree and reflogs are not changed: the tree is staged in an index of our own outside
+//! the repository, which starts as a copy of the repository's, so that git need not reread known files. It contains
+//! what `git add -A` would add below the root of the loop: tracked files, and untracked ones that are not ignored;
+//! for a submodule, its commit. No program named by the repository's config or attributes is started, so a new or
+//! changed file with a filter (`clean`, LFS) stays as in the index, and is reported as missing.
 //!
-//! To take in a whole tree costs some short calls of git. Only the first ones look at the files: the caller who keeps a tree
-//! beside other work waits for those alone. Any of them may fail, and a loop continues without. Git writes whatever lies in
-//! the repository, and syncs it before it names it.
+//! A checkpoint takes a few short git calls. Only the first ones read the files, so a caller with other work waits
+//! for those alone. Any call may fail, and the loop continues without a checkpoint. Git syncs its objects before it
+//! updates the ref.
 //!
-//! Where git did not take everything in within two seconds, sizes are looked at: files over [`HUGE`] are left out, and more
-//! than [`TOO_MUCH`] in all is not kept.
+//! If git cannot stage everything within two seconds, file sizes are checked: files over [`HUGE`] are left out, and
+//! more than [`TOO_MUCH`] in total is not committed.
 
 #[cfg(test)]
 mod tests;
@@ -29,36 +29,37 @@ use ralph_core::model::id::{Digest, LoopId};
 use crate::sys::files;
 use crate::work_tree::git::{Git, GitError, NoRepository, NotToAdd, SealedGit, lines, path_of};
 
-/// What the name of our index begins with.
+/// Prefix of the name of our index.
 const INDEX: &str = "checkpoint-index";
 
-/// All that is ours in a repository.
+/// Prefix of all our refs.
 const OURS: &str = "refs/ralph/";
 
-/// The checkpoints of this many loops stay, and of a few more: to look for old ones is not worth it for each loop.
+/// The checkpoints of this many loops are kept, plus a few: pruning for each loop is not worth its cost.
 pub(crate) const LOOPS_KEPT: usize = 20;
 const A_FEW_LOOPS: usize = 5;
 
 /// For calls that only handle names.
 const SHORT: Duration = Duration::from_secs(10);
 
-/// How long git may take for the files.
+/// How long git may take to stage the files.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct StagingTimeouts {
     at_ease: Duration,
     with_care: Duration,
 }
 
-const PATIENCE: Patience = Patience { at_ease: Duration::from_secs(2), with_care: Duration::from_secs(30) };
+const PATIENCE: StagingTimeouts =
+    StagingTimeouts { at_ease: Duration::from_secs(2), with_care: Duration::from_secs(30) };
 
-const TAKEN_IN_AGAIN: &str =
-    "the files as they were when the gates began, of which git had lost some; they were taken in again later";
+const STAGED_AGAIN: &str =
+    "files staged when the gates began were lost in git; the current files were staged instead";
 
 const HUGE: u64 = 100 << 20;
 const TOO_MUCH: u64 = 1 << 30;
-/// So many huge files are no accident.
+/// With this many huge files, something is wrong.
 const TOO_MANY_HUGE: usize = 500;
-/// The names of more files fit no command line.
+/// More file names do not fit on a command line.
 const TOO_MANY_LEFT_OUT: usize = 1000;
 
 /// The checkpoints of one loop.
@@ -67,21 +68,21 @@ pub(crate) struct Checkpoints {
     git: Git,
     loop_id: LoopId,
     scratch: PathBuf,
-    /// Where the index is now.
+    /// The current path of the index.
     index: PathBuf,
-    /// The last one, where this process kept it.
+    /// The last checkpoint, if this process committed it.
     last: Option<Checkpoint>,
-    pace: Pace,
-    patience: Patience,
+    pace: StagingSpeed,
+    patience: StagingTimeouts,
 }
 
-/// How the tree is taken in.
+/// How the tree is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+enum StagingSpeed {
     AtEase,
-    /// It took too long once: sizes are looked at first.
+    /// It took too long once: sizes are checked first.
     WithCare,
-    /// It took too long even so.
+    /// It took too long even with size checks.
     NotAtAll,
 }
 
@@ -92,59 +93,59 @@ struct Checkpoint {
     tree: String,
 }
 
-/// The files as they were at a moment, in the index; git has not made a tree of them yet.
+/// The files at one moment, staged in the index; git has not written a tree yet.
 #[derive(Debug)]
-pub(crate) struct TakenIn {
+pub(crate) struct StagedFiles {
     number: u32,
     lacks: Option<String>,
-    /// The one before, where this process kept it.
+    /// The previous checkpoint, if this process committed it.
     last: Option<Checkpoint>,
-    /// Where there is nothing to keep there is none.
+    /// False if there is nothing to commit.
     has_index: bool,
 }
 
-/// A tree that was kept.
+/// A tree that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct CommittedTree {
     pub(crate) commit: String,
-    /// What is not in it although it should be, in words.
+    /// Files that are missing from it, in words.
     pub(crate) lacks: Option<String>,
 }
 
-/// Why a tree was not kept.
+/// Why a tree was not committed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KeepError {
+pub(crate) enum CheckpointError {
     #[error(transparent)]
     Git(#[from] GitError),
-    #[error("the checkpoints' own index cannot be made: {0}")]
+    #[error("cannot create the checkpoint index: {0}")]
     Index(#[from] io::Error),
     #[error(
-        "{} MB in {files} new or changed files are too much for a checkpoint; is a rule missing in .gitignore?",
+        "{} MB in {files} new or changed files are too much for a checkpoint; add large files to .gitignore",
         bytes >> 20
     )]
     TooMuch { bytes: u64, files: usize },
     #[error(
-        "{files} new or changed files are huge, submodules, or have a filter, which is too many for a checkpoint"
+        "{files} new or changed files are huge, are submodules or have a filter: too many for a checkpoint"
     )]
     TooManyLeftOut { files: usize },
-    #[error("git took too long the last time; no more checkpoints are tried")]
+    #[error("git timed out the last time; checkpoints are disabled for this loop")]
     GivenUp,
-    #[error("git gave an answer that is no object name: {0:?}")]
+    #[error("git printed an invalid object name: {0:?}")]
     NoObject(String),
 }
 
-/// Where the index comes from, the best first; each is tried where the one before is of no use.
+/// Sources of the index, best first; each is tried if the previous one is unusable.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// The one of the checkpoint before.
+    /// The index of the previous checkpoint.
     AsItIs,
     RepositorysIndex,
     Head,
 }
 
 impl Checkpoints {
-    /// The checkpoints of a loop whose tree is at `root`. In `scratch`, a folder of the loop outside the repository, lie
-    /// the index and short-lived files.
+    /// The checkpoints of a loop whose tree is at `root`. `scratch`, a folder of the loop outside the repository,
+    /// holds the index and temporary files.
     pub(crate) fn new(root: &Path, loop_id: &LoopId, scratch: &Path) -> Result<Self, NoRepository> {
         let unusable = |error: io::Error| NoRepository::Refused(format!("{}: {error}", scratch.display()));
         files::private_dir(scratch).map_err(unusable)?;
@@ -152,82 +153,82 @@ impl Checkpoints {
         let index = existing_index(&scratch).unwrap_or_else(|| scratch.join(INDEX));
         let mut git = Git::find(root, &scratch)?;
         git.use_index(&index);
-        let (loop_id, pace, patience) = (loop_id.clone(), Pace::AtEase, PATIENCE);
+        let (loop_id, pace, patience) = (loop_id.clone(), StagingSpeed::AtEase, PATIENCE);
         Ok(Self { git, loop_id, scratch, index, last: None, pace, patience })
     }
 
-    /// Takes the files in as they are now, for the tree of that number.
-    pub(crate) fn take_in(&mut self, number: u32) -> Result<TakenIn, KeepError> {
+    /// Stages the current files for the tree of that number.
+    pub(crate) fn stage(&mut self, number: u32) -> Result<StagedFiles, CheckpointError> {
         let last = self.last.take().filter(|last| last.number.checked_add(1) == Some(number));
         self.name_index(None)?;
-        let lacks = self.take_in_from(&[Source::AsItIs, Source::RepositorysIndex, Source::Head])?;
+        let lacks = self.stage_from(&[Source::AsItIs, Source::RepositorysIndex, Source::Head])?;
         self.name_index(Some(number))?;
-        Ok(TakenIn { number, lacks, last, has_index: self.index.exists() })
+        Ok(StagedFiles { number, lacks, last, has_index: self.index.exists() })
     }
 
-    /// Keeps what was taken in. For the same number as before it replaces that checkpoint.
-    pub(crate) fn keep(&mut self, taken_in: TakenIn) -> Result<Kept, KeepError> {
-        let TakenIn { number, mut lacks, last, has_index } = taken_in;
+    /// Commits the staged files. For the same number as before it replaces that checkpoint.
+    pub(crate) fn commit(&mut self, staged: StagedFiles) -> Result<CommittedTree, CheckpointError> {
+        let StagedFiles { number, mut lacks, last, has_index } = staged;
         let is_lost = has_index && !self.index.exists();
         let tree = match if is_lost { None } else { Some(self.write_tree()) } {
-            // It names what is not there any more, or is gone. Better the files as they are by now than none, if it is said.
-            None | Some(Err(KeepError::Git(GitError::Failed { .. }))) => {
-                let again = self.take_in_from(&[Source::RepositorysIndex, Source::Head])?;
-                lacks = joined(Some(TAKEN_IN_AGAIN.into()), again);
+            // The index refers to missing objects, or is gone. Use the current files instead and report it.
+            None | Some(Err(CheckpointError::Git(GitError::Failed { .. }))) => {
+                let again = self.stage_from(&[Source::RepositorysIndex, Source::Head])?;
+                lacks = joined(Some(STAGED_AGAIN.into()), again);
                 self.write_tree()?
             }
             Some(tree) => tree?,
         };
-        self.keep_tree(number, tree, lacks, last)
+        self.commit_staged_tree(number, tree, lacks, last)
     }
 
-    /// Whether a predecessor took the files in for that number, and not for another one since.
-    pub(crate) fn has_taken_in(&self, number: u32) -> bool {
+    /// Whether a predecessor staged the files for that number as its last one.
+    pub(crate) fn has_staged(&self, number: u32) -> bool {
         self.index_of(Some(number)).exists()
     }
 
-    /// Keeps what it took in.
-    pub(crate) fn finish(&mut self, number: u32) -> Result<Kept, KeepError> {
+    /// Commits what a predecessor staged.
+    pub(crate) fn finish(&mut self, number: u32) -> Result<CommittedTree, CheckpointError> {
         self.use_index(self.index_of(Some(number)));
         self.remove_lock()?;
         let tree = self.write_tree()?;
-        self.keep_tree(number, tree, None, None)
+        self.commit_staged_tree(number, tree, None, None)
     }
 
-    fn keep_tree(
+    fn commit_staged_tree(
         &mut self,
         number: u32,
         tree: String,
         lacks: Option<String>,
         last: Option<Checkpoint>,
-    ) -> Result<Kept, KeepError> {
+    ) -> Result<CommittedTree, CheckpointError> {
         let before = match last {
             None if number > 0 => self.before(number)?,
             last => last,
         };
         let commit = match &before {
             Some(before) if before.tree == tree => before.commit.clone(),
-            _ => self.commit(number, &tree, before.as_ref())?,
+            _ => self.commit_tree(number, &tree, before.as_ref())?,
         };
         self.point(number, &commit)?;
         self.last = Some(Checkpoint { number, commit: commit.clone(), tree });
-        Ok(Kept { commit, lacks })
+        Ok(CommittedTree { commit, lacks })
     }
 
-    /// Forgets the checkpoints of all but the newest loops, and never those of this one. Nobody waits for it, and what is not
-    /// done when we end is done the next time.
+    /// Removes the checkpoints of all but the newest loops, never those of this one. Not waited for; what is
+    /// unfinished at exit is done the next time.
     pub(crate) fn forget_others_beside(&self, loops: usize) {
         let (git, this) = (self.git.clone(), folder_of(&self.loop_id));
         let _next_time_then = thread::Builder::new().spawn(move || {
-            if loops_kept(&git)? > loops + A_FEW_LOOPS {
+            if loops_with_commits(&git)? > loops + A_FEW_LOOPS {
                 prune(&git, &this, loops)?;
             }
             Ok::<_, GitError>(())
         });
     }
 
-    /// No more will be taken in: the index of a loop that is over serves nobody.
-    pub(crate) fn put_away(&self) {
+    /// Removes the index of a finished loop.
+    pub(crate) fn clean_up(&self) {
         let _stays_then = self.remove_lock().and_then(|()| remove(&self.index));
     }
 
@@ -237,7 +238,7 @@ impl Checkpoints {
         Ok(all.into_iter().rev().find(|checkpoint| checkpoint.number < number))
     }
 
-    /// The index bears the number that it was filled for, and none while it is being filled.
+    /// The index name contains the number it was filled for, and none while it is being filled.
     fn index_of(&self, number: Option<u32>) -> PathBuf {
         let number = number.map(|number| format!("-{number}")).unwrap_or_default();
         self.scratch.join(format!("{INDEX}{number}"))
@@ -259,22 +260,22 @@ impl Checkpoints {
         self.index = index;
     }
 
-    /// Left by a git that was killed; whoever owns the loop is the only one who uses this index.
+    /// A stale lock of a killed git; only the driver of the loop uses this index.
     fn remove_lock(&self) -> io::Result<()> {
         remove(&with_suffix(&self.index, ".lock"))
     }
 
-    /// Tells what could not be taken in.
-    fn take_in_from(&mut self, sources: &[Source]) -> Result<Option<String>, KeepError> {
-        let mut outcome = Err(KeepError::GivenUp);
+    /// Returns which files could not be staged.
+    fn stage_from(&mut self, sources: &[Source]) -> Result<Option<String>, CheckpointError> {
+        let mut outcome = Err(CheckpointError::GivenUp);
         for source in sources {
             if matches!(source, Source::AsItIs) && !self.index.exists() {
                 continue;
             }
             self.prepare_index(*source)?;
-            outcome = self.take_in_once();
-            // Of all that can be wrong, only a damaged index is mended by another one.
-            if !matches!(outcome, Err(KeepError::Git(GitError::Failed { .. }))) {
+            outcome = self.stage_once();
+            // Only a damaged index can be fixed by another source.
+            if !matches!(outcome, Err(CheckpointError::Git(GitError::Failed { .. }))) {
                 break;
             }
         }
@@ -302,45 +303,45 @@ impl Checkpoints {
         }
     }
 
-    fn take_in_once(&mut self) -> Result<Option<String>, KeepError> {
+    fn stage_once(&mut self) -> Result<Option<String>, CheckpointError> {
         let at_ease = match self.pace {
-            Pace::AtEase => self.add_all_but(&[], self.patience.at_ease),
-            Pace::WithCare => self.add_with_care(),
-            Pace::NotAtAll => Err(KeepError::GivenUp),
+            StagingSpeed::AtEase => self.add_all_but(&[], self.patience.at_ease),
+            StagingSpeed::WithCare => self.add_with_care(),
+            StagingSpeed::NotAtAll => Err(CheckpointError::GivenUp),
         };
         match at_ease {
-            Err(KeepError::Git(GitError::TookTooLong { .. })) if self.pace == Pace::AtEase => {
-                self.pace = Pace::WithCare;
+            Err(CheckpointError::Git(GitError::TookTooLong { .. })) if self.pace == StagingSpeed::AtEase => {
+                self.pace = StagingSpeed::WithCare;
                 self.add_with_care()
             }
             other => other,
         }
     }
 
-    fn write_tree(&self) -> Result<String, KeepError> {
-        // It also writes the index, and reads files that changed too recently to be told by their times.
+    fn write_tree(&self) -> Result<String, CheckpointError> {
+        // It also writes the index, and rereads files that changed too recently for their timestamps to be reliable.
         object(&self.git.sealed(SHORT)?.call(["write-tree"], None, SHORT)?)
     }
 
-    fn add_with_care(&mut self) -> Result<Option<String>, KeepError> {
+    fn add_with_care(&mut self) -> Result<Option<String>, CheckpointError> {
         let added = self.add_all_but_huge();
-        if let Err(KeepError::Git(GitError::TookTooLong { .. })) = added {
-            self.pace = Pace::NotAtAll;
+        if let Err(CheckpointError::Git(GitError::TookTooLong { .. })) = added {
+            self.pace = StagingSpeed::NotAtAll;
         }
         added
     }
 
-    fn add_all_but_huge(&self) -> Result<Option<String>, KeepError> {
+    fn add_all_but_huge(&self) -> Result<Option<String>, CheckpointError> {
         let words = ["ls-files", "-z", "-m", "-o", "--exclude-standard"];
         let listed = self.git.sealed(SHORT)?.call(words, None, self.patience.with_care)?;
         let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        let weighed = self.weigh(names.map(path_of))?;
+        let weighed = self.sort_by_size(names.map(path_of))?;
         let lacks = self.add_all_but(&weighed.huge, self.patience.with_care)?;
         Ok(joined(weighed.left_out(), lacks))
     }
 
-    fn weigh(&self, paths: impl Iterator<Item = PathBuf>) -> Result<Weighed, KeepError> {
-        let (mut weighed, mut bytes) = (Weighed::default(), 0);
+    fn sort_by_size(&self, paths: impl Iterator<Item = PathBuf>) -> Result<FilesBySize, CheckpointError> {
+        let (mut weighed, mut bytes) = (FilesBySize::default(), 0);
         for path in paths {
             match fs::symlink_metadata(self.git.root().join(&path)).map_or(0, |meta| meta.len()) {
                 size if size > HUGE => weighed.huge.push(path),
@@ -351,26 +352,31 @@ impl Checkpoints {
             }
         }
         if bytes > TOO_MUCH || weighed.huge.len() > TOO_MANY_HUGE {
-            return Err(KeepError::TooMuch { bytes, files: weighed.usual.len() + weighed.huge.len() });
+            return Err(CheckpointError::TooMuch { bytes, files: weighed.usual.len() + weighed.huge.len() });
         }
         Ok(weighed)
     }
 
-    /// Takes everything into our index but those files, and but those that git would need a program for.
-    fn add_all_but(&self, but: &[PathBuf], limit: Duration) -> Result<Option<String>, KeepError> {
+    /// Stages everything except those files and files that would need a program.
+    fn add_all_but(&self, but: &[PathBuf], limit: Duration) -> Result<Option<String>, CheckpointError> {
         let git = self.git.sealed(SHORT)?;
         let NotToAdd { filtered, submodules } = git.not_to_add(limit)?;
         let left_out: Vec<&PathBuf> = but.iter().chain(&filtered).chain(&submodules).collect();
         if left_out.len() > TOO_MANY_LEFT_OUT {
-            return Err(KeepError::TooManyLeftOut { files: left_out.len() });
+            return Err(CheckpointError::TooManyLeftOut { files: left_out.len() });
         }
         let lacks = add(&git, &left_out, limit)?;
         let lacks = joined(lacks, update_submodules(&git, &submodules, limit)?);
-        let names = named(&filtered, 5).map(|files| format!("with a filter, which is not run: {files}"));
+        let names = named(&filtered, 5).map(|files| format!("with a filter (filters are not run): {files}"));
         Ok(joined(names, lacks))
     }
 
-    fn commit(&self, number: u32, tree: &str, before: Option<&Checkpoint>) -> Result<String, KeepError> {
+    fn commit_tree(
+        &self,
+        number: u32,
+        tree: &str,
+        before: Option<&Checkpoint>,
+    ) -> Result<String, CheckpointError> {
         let parent = match before {
             Some(before) => Some(before.commit.clone()),
             None => self.head(),
@@ -383,13 +389,13 @@ impl Checkpoints {
         object(&self.git.call(words, SHORT)?)
     }
 
-    /// None before the first commit.
+    /// `None` before the first commit.
     fn head(&self) -> Option<String> {
         let head = self.git.call(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], SHORT);
         object(&head.ok()?).ok()
     }
 
-    /// Of a ref.
+    /// The name of the ref.
     fn name_of(&self, number: u32) -> String {
         format!("{}{number}", folder_of(&self.loop_id))
     }
@@ -397,14 +403,14 @@ impl Checkpoints {
     fn point(&self, number: u32, commit: &str) -> Result<(), GitError> {
         let name = self.name_of(number);
         if !self.git.keeps_in_place(&name) {
-            let said = format!("{name} would be written elsewhere: there is a link on the way");
+            let said = format!("{name}: a symbolic link on the way leads elsewhere");
             return Err(GitError::Failed { what: "update-ref".into(), code: None, said });
         }
         let words = ["update-ref", "--no-deref", &name, commit];
         let lock = self.git.lock_of(&name);
         let pointed = self.git.call(words, SHORT);
         match pointed {
-            // Nobody else writes the refs of a loop that we own: this lock was left by a git that was killed.
+            // Only this driver writes the refs of its loop, so the lock was left by a killed git.
             Err(GitError::Failed { .. }) if lock.exists() && fs::remove_file(&lock).is_ok() => {
                 self.git.call(words, SHORT).map(drop)
             }
@@ -413,7 +419,7 @@ impl Checkpoints {
     }
 }
 
-/// What cannot be taken in (unreadable, a repository without a commit) does not keep the rest out; it is told.
+/// Files that cannot be staged (unreadable, a repository without a commit) are reported and do not prevent the rest.
 fn add(git: &SealedGit<'_>, but: &[&PathBuf], limit: Duration) -> Result<Option<String>, GitError> {
     let mut words: Vec<OsString> = ["add", "--all", "--ignore-errors", "--", "."].map(OsString::from).into();
     words.extend(but.iter().map(|path| {
@@ -428,7 +434,7 @@ fn add(git: &SealedGit<'_>, but: &[&PathBuf], limit: Duration) -> Result<Option<
     }
 }
 
-/// The commits that submodules are at, without a look at their files.
+/// The commits of submodules, without reading their files.
 fn update_submodules(
     git: &SealedGit<'_>,
     submodules: &[PathBuf],
@@ -446,14 +452,14 @@ fn update_submodules(
     }
 }
 
-/// Only refs that have the form of a checkpoint are touched.
+/// Only refs in the form of a checkpoint are touched.
 fn prune(git: &Git, this: &str, loops: usize) -> Result<(), GitError> {
     let format = "--format=%(committerdate:unix) %(refname)";
     let listed = git.call(["for-each-ref", format, OURS], SHORT)?;
     let mut by_loop: BTreeMap<&str, (u64, Vec<&str>)> = BTreeMap::new();
     for line in lines(&listed).filter_map(|line| str::from_utf8(line).ok()) {
         let Some((date, name)) = line.split_once(' ') else { continue };
-        let Some((folder, _)) = numbered(name) else { continue };
+        let Some((folder, _)) = parse_ref_name(name) else { continue };
         let (newest, names) = by_loop.entry(folder).or_default();
         *newest = (*newest).max(date.parse().unwrap_or(0));
         names.push(name);
@@ -470,22 +476,22 @@ fn prune(git: &Git, this: &str, loops: usize) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Of how many loops there are checkpoints. Their dates cost a look at every commit.
-fn loops_kept(git: &Git) -> Result<usize, GitError> {
+/// The number of loops with checkpoints. Reading their dates would load every commit.
+fn loops_with_commits(git: &Git) -> Result<usize, GitError> {
     let listed = git.call(["for-each-ref", "--format=%(refname)", OURS], SHORT)?;
     let names = lines(&listed).filter_map(|line| str::from_utf8(line).ok());
-    Ok(names.filter_map(|name| Some(numbered(name)?.0)).collect::<BTreeSet<_>>().len())
+    Ok(names.filter_map(|name| Some(parse_ref_name(name)?.0)).collect::<BTreeSet<_>>().len())
 }
 
-/// New and changed files by what they weigh.
+/// New and changed files by size.
 #[derive(Debug, Default)]
-struct Weighed {
+struct FilesBySize {
     usual: Vec<PathBuf>,
     huge: Vec<PathBuf>,
 }
 
-impl Weighed {
-    /// What is not taken in, in words.
+impl FilesBySize {
+    /// The files left out, in words.
     fn left_out(&self) -> Option<String> {
         named(&self.huge, 1).map(|files| format!("over {} MB: {files}", HUGE >> 20))
     }
@@ -508,13 +514,13 @@ fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
     }
 }
 
-/// The checkpoints of a loop that are there: number and commit.
-pub(crate) fn kept(git: &Git, loop_id: &LoopId) -> Result<BTreeMap<u32, String>, GitError> {
+/// The existing checkpoints of a loop: number and commit.
+pub(crate) fn commits_of(git: &Git, loop_id: &LoopId) -> Result<BTreeMap<u32, String>, GitError> {
     let all = checkpoints(git, loop_id)?;
     Ok(all.into_iter().map(|checkpoint| (checkpoint.number, checkpoint.commit)).collect())
 }
 
-/// The files in which a checkpoint differs from the beginning of its loop; none where that cannot be told.
+/// The files in which a checkpoint differs from the start of its loop; `None` if that cannot be determined.
 pub(crate) fn changed_files(git: &Git, loop_id: &LoopId, commit: &str) -> Option<Vec<String>> {
     let commit = object(commit.as_bytes()).ok()?;
     let beginning = format!("{}0", folder_of(loop_id));
@@ -531,7 +537,7 @@ fn checkpoints(git: &Git, loop_id: &LoopId) -> Result<Vec<Checkpoint>, GitError>
     let read = |line: &[u8]| {
         let mut words = str::from_utf8(line).ok()?.split(' ');
         let (commit, tree, name) = (words.next()?, words.next()?, words.next()?);
-        let (_, number) = numbered(name)?;
+        let (_, number) = parse_ref_name(name)?;
         Some(Checkpoint { number, commit: commit.into(), tree: tree.into() })
     };
     let mut all: Vec<Checkpoint> = lines(&listed).filter_map(read).collect();
@@ -540,7 +546,7 @@ fn checkpoints(git: &Git, loop_id: &LoopId) -> Result<Vec<Checkpoint>, GitError>
 }
 
 /// The folder of a checkpoint's ref, with its slash, and the number.
-fn numbered(name: &str) -> Option<(&str, u32)> {
+fn parse_ref_name(name: &str) -> Option<(&str, u32)> {
     let at = name.rfind('/')? + 1;
     let (folder, number) = name.split_at(at);
     let loop_name = folder.strip_prefix(OURS)?.strip_suffix('/')?;
@@ -548,7 +554,7 @@ fn numbered(name: &str) -> Option<(&str, u32)> {
     Some((folder, number.parse().ok().filter(|_| is_plain)?))
 }
 
-/// Where the refs of a loop are. A loop id is any text, the name of a ref is not.
+/// The folder of a loop's refs. A loop id may contain characters that a ref name cannot.
 fn folder_of(loop_id: &LoopId) -> String {
     let id = loop_id.as_str();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -558,16 +564,16 @@ fn folder_of(loop_id: &LoopId) -> String {
     format!("{OURS}loop-{}/", Digest::of(id).short())
 }
 
-/// The name of an object, as git prints it.
-fn object(answer: &[u8]) -> Result<String, KeepError> {
+/// An object name as printed by git.
+fn object(answer: &[u8]) -> Result<String, CheckpointError> {
     let text = String::from_utf8_lossy(answer).trim().to_owned();
     match text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => Ok(text),
-        false => Err(KeepError::NoObject(text)),
+        false => Err(CheckpointError::NoObject(text)),
     }
 }
 
-/// What a predecessor left.
+/// The index that a predecessor left.
 fn existing_index(scratch: &Path) -> Option<PathBuf> {
     let names = fs::read_dir(scratch).ok()?.flatten().map(|entry| entry.file_name());
     let mut names = names.filter_map(|name| name.into_string().ok());

@@ -1,11 +1,10 @@
 //! The fingerprint of a work tree: the value a receipt is bound to.
 //!
-//! A receipt says "these gates were green on *this* tree". That is only worth something if two different trees
-//! never share a fingerprint, so nothing here takes another program's word for what is in a file. Every tracked
-//! file and every untracked one that is not ignored is looked at by ourselves: its content, its permission bits,
-//! or where it points if it is a link. Git is asked at most for the *names* of the tracked files, so that a
-//! tracked file counts even where a rule would ignore it; what git believes about them (`--assume-unchanged`,
-//! `--skip-worktree`, `info/exclude`) is never heard.
+//! A receipt says "these gates passed on *this* tree". That requires that two different trees never share a
+//! fingerprint, so nothing here trusts another program about the content of a file. Every tracked file and every
+//! untracked one that is not ignored is read by ralph itself: content, permission bits, or the target of a link. Git
+//! provides only the *names* of the tracked files, so that a tracked file counts even if a rule would ignore it; its
+//! flags (`--assume-unchanged`, `--skip-worktree`, `info/exclude`) are not used.
 //!
 //! ```text
 //!   git.rs ── tracked names ──┐
@@ -14,8 +13,7 @@
 //!         ▲────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The promise of speed rests on the stat cache alone, which may be lost at any time: with it and without it the
-//! hash is the same.
+//! The stat cache only affects speed and may be lost at any time: the hash is the same without it.
 
 mod bytes;
 mod content;
@@ -41,7 +39,7 @@ use std::{fs, io};
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
 
-use self::file_stamp::{Moment, Stamp};
+use self::file_stamp::{FileStamp, FileTime};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
 use self::stat_cache::StatCache;
@@ -51,37 +49,39 @@ use crate::work_tree::git::locate::Checkout;
 /// A SHA-256 value.
 type Digest = [u8; 32];
 
-/// Opens every manifest, so that a change of its form can never yield a hash of an older form.
+/// Starts every manifest, so that a new format can never yield a hash of an older one.
 const MANIFEST: &[u8] = b"ralph tree 1\n";
 
-/// So many bytes of the manifest are hashed at once: the hasher is quicker with many blocks than with one at a time.
+/// Bytes of the manifest hashed at once: the hasher is faster with many blocks than with one at a time.
 const HASHED_AT_ONCE: usize = 4096;
 
-/// How old a change must be before the stat cache may vouch for a file.
+/// How old a change must be before the stat cache may be trusted for a file.
 ///
-/// A file changed twice within one tick of the file system's clock looks the same after both. Hashed between the
-/// two, it would be remembered wrongly for ever. The coarsest clock in use (FAT) ticks every two seconds.
+/// A file changed twice within one tick of the file system's clock has the same stamp after both. If it was hashed
+/// between the two, the wrong hash would be cached permanently. The coarsest clock in use (FAT) ticks every two
+/// seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Reads a work tree. See the module for what counts.
+/// Reads a work tree. See the module documentation for what counts.
 pub(crate) struct TreeReader<'a> {
     root: &'a Path,
     cache: Cache<'a>,
     own: Vec<Box<dyn Fn() -> Vec<OwnFile> + Sync + 'a>>,
     pinned: Option<&'a IgnoreRules>,
+    written: GlobSet,
     settled_after: Duration,
 }
 
-/// Where content hashes are remembered by what `lstat` says.
+/// Cached content hashes, by `lstat` data.
 enum Cache<'a> {
     Nowhere,
-    /// For whoever only looks: anybody can write there.
+    /// For display only: any process can write there.
     File(PathBuf),
     /// What this process has read itself.
     Memory(&'a TreeMemory),
 }
 
-/// What one process has read of a tree, for its next read. Nobody else can write here.
+/// What one process has read of a tree, for its next read. No other process can write to it.
 #[derive(Debug, Default)]
 pub(crate) struct TreeMemory(Mutex<Vec<u8>>);
 
@@ -94,7 +94,7 @@ impl Cache<'_> {
         }
     }
 
-    /// That it could not be written costs time at the next read, and nothing else.
+    /// A failed write only costs time at the next read.
     fn store(&self, bytes: Vec<u8>) {
         match self {
             Self::Nowhere => {}
@@ -104,7 +104,7 @@ impl Cache<'_> {
     }
 }
 
-/// A file ralph wrote into the tree: left out for as long as its content is what ralph wrote.
+/// A file ralph wrote into the tree: excluded as long as its content is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnFile {
     /// Relative to the root of the tree.
@@ -116,47 +116,55 @@ impl<'a> TreeReader<'a> {
     /// A reader of the tree at `root`, which must be canonical: links are not followed below it, nor resolved
     /// above it.
     pub(crate) fn new(root: &'a Path) -> Self {
-        Self { root, cache: Cache::Nowhere, own: Vec::new(), pinned: None, settled_after: SETTLED_AFTER }
+        let (cache, own, written) = (Cache::Nowhere, Vec::new(), GlobSet::default());
+        Self { root, cache, own, pinned: None, written, settled_after: SETTLED_AFTER }
     }
 
-    /// Remembers content hashes in `file`, outside the tree and in a folder that exists.
+    /// Excludes the files that the gates declare to rewrite at every run.
+    #[must_use]
+    pub(crate) fn without_written(mut self, written: GlobSet) -> Self {
+        self.written = written;
+        self
+    }
+
+    /// Caches content hashes in `file`, outside the tree and in an existing folder.
     #[must_use]
     pub(crate) fn cache(mut self, file: impl Into<PathBuf>) -> Self {
         self.cache = Cache::File(file.into());
         self
     }
 
-    /// Remembers contents in this process and reads no cache of another one: for whoever decides.
+    /// Caches contents in this process and reads no cache on disk: required for verdicts.
     #[must_use]
     pub(crate) fn remembering(mut self, memory: &'a TreeMemory) -> Self {
         self.cache = Cache::Memory(memory);
         self
     }
 
-    /// Leaves out these files, as long as they are as ralph wrote them. It is asked at every read, after the contents:
-    /// another ralph may write such a file at any time.
+    /// Excludes these files as long as they are as ralph wrote them. Called at every read, after the contents:
+    /// another ralph process may write such a file at any time.
     #[must_use]
     pub(crate) fn own_files(mut self, own: impl Fn() -> Vec<OwnFile> + Sync + 'a) -> Self {
         self.own.push(Box::new(own));
         self
     }
 
-    /// Holds the tree to the ignore rules of an earlier read: a path is left out only if those rules *and* the
-    /// present ones ignore it. An edit of a `.gitignore` can then reveal files but not hide any.
+    /// Pins the ignore rules of an earlier read: a path is excluded only if those rules *and* the current ones ignore
+    /// it. An edited `.gitignore` can then reveal files but not hide any.
     #[must_use]
     pub(crate) fn pinned_rules(mut self, rules: &'a IgnoreRules) -> Self {
         self.pinned = Some(rules);
         self
     }
 
-    /// Reads the tree as it is now.
+    /// Reads the current tree.
     ///
-    /// What a file's state is (missing, unreadable, a pipe) is part of the answer and never an error. An error
-    /// means that the tree could not be read at all: the root is no readable folder, or this process ran out of
-    /// file descriptors or memory.
+    /// The state of a file (missing, unreadable, a pipe) is part of the result and never an error. An error means
+    /// that the tree could not be read at all: the root is not a readable folder, or this process ran out of file
+    /// descriptors or memory.
     pub(crate) fn read(&self) -> io::Result<Tree> {
-        // Taken before the first look, so that whatever changes from here on counts as too recent to remember.
-        let started = Moment::now();
+        // Taken before the first read, so that any later change counts as too recent to cache.
+        let started = FileTime::now();
         let stored = self.cache.stored();
         let cache = StatCache::of(&stored, self.root);
 
@@ -172,7 +180,7 @@ impl<'a> TreeReader<'a> {
         let mut found = walked.found;
         content::read_unknown(self.root, &mut found)?;
 
-        let settled = |stamp: &Stamp| stamp.is_settled(started, self.settled_after);
+        let settled = |stamp: &FileStamp| stamp.is_settled(started, self.settled_after);
         if !matches!(self.cache, Cache::Nowhere)
             && let Some(bytes) = cache.renewed(self.root, &listing, &found, settled)
         {
@@ -182,32 +190,33 @@ impl<'a> TreeReader<'a> {
         let mut tree = Tree::new(entries, walked.rules, git);
         tree.own = own;
         tree.folders = walked.folders;
-        tree.unbound = tree.what_is_not_bound(self.root);
+        tree.unbound = tree.unbound_parts(self.root);
         Ok(tree)
     }
 
-    /// What counts, and what ralph itself wrote.
-    fn entries(&self, found: Vec<Found>) -> (Vec<Entry>, Vec<Entry>) {
+    /// The entries that count, and those that ralph itself wrote.
+    fn entries(&self, found: Vec<WalkedPath>) -> (Vec<Entry>, Vec<Entry>) {
         let own: Vec<OwnFile> = self.own.iter().flat_map(|own| own()).collect();
         let is_own = |entry: &Entry| {
             let is_it = |own: &OwnFile| {
                 own.sha256 == entry.fact.digest && own.path.as_os_str().as_bytes() == &*entry.path
             };
-            entry.fact.kind == Kind::File && own.iter().any(is_it)
+            entry.fact.kind == FileKind::File
+                && (own.iter().any(is_it) || self.written.is_match(entry.path()))
         };
-        // Taken out of the many, which stay where they are: `partition` would make room for them a second time.
-        let mut entries: Vec<Entry> = found.into_iter().filter_map(Found::into_entry).collect();
+        // Removed in place: `partition` would allocate the long list a second time.
+        let mut entries: Vec<Entry> = found.into_iter().filter_map(WalkedPath::into_entry).collect();
         let own = entries.extract_if(.., |entry| is_own(entry)).collect();
         (entries, own)
     }
 }
 
-/// A work tree as it was at one moment.
+/// A work tree at one moment.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// Sorted by the bytes of the path.
     entries: Vec<Entry>,
-    /// Does not count.
+    /// Excluded from the fingerprint.
     own: Vec<Entry>,
     /// Sorted by path.
     folders: Vec<FolderSeen>,
@@ -219,8 +228,8 @@ pub(crate) struct Tree {
 
 /// How one path differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    /// For people to read: bytes that are not UTF-8 are replaced.
+pub(crate) struct TreeChange {
+    /// For display: bytes that are not UTF-8 are replaced.
     pub(crate) path: String,
     pub(crate) kind: ChangeKind,
 }
@@ -238,31 +247,31 @@ impl Tree {
         Self { entries, own: Vec::new(), folders: Vec::new(), hash, rules, git, unbound: None }
     }
 
-    /// Why the fingerprint does not stand for everything that a gate may see, if it does not: then what was seen on this
-    /// tree holds for this moment, and a later look at the same fingerprint proves nothing.
+    /// Why the fingerprint does not cover everything that a gate may see, if so: a result on this tree then does not
+    /// apply to a later tree with the same fingerprint.
     pub(crate) fn unbound(&self) -> Option<&str> {
         self.unbound.as_deref()
     }
 
-    fn what_is_not_bound(&self, root: &Path) -> Option<String> {
+    fn unbound_parts(&self, root: &Path) -> Option<String> {
         if let GitUse::Failed(why) = &self.git {
             return Some(format!("git could not list the tracked files: {why}"));
         }
         if self.entries.is_empty() {
-            return Some("no file of the tree counts".into());
+            return Some("the tree contains no files".into());
         }
         self.entries.iter().find_map(|entry| {
             let path = entry.path();
             match entry.fact.kind {
-                Kind::File => None,
-                Kind::Link if !self.leads_out(&root.join(path), root) => None,
-                Kind::Link => Some(format!("{} is a link to something that does not count", path.display())),
+                FileKind::File => None,
+                FileKind::Link if !self.leads_out(&root.join(path), root) => None,
+                FileKind::Link => Some(format!("{} is a link to an excluded file", path.display())),
                 _ => Some(format!("{} cannot be read", path.display())),
             }
         })
     }
 
-    /// Whether a link ends anywhere but at what counts itself.
+    /// Whether a link points to anything except a file that counts.
     fn leads_out(&self, link: &Path, root: &Path) -> bool {
         let Ok(target) = fs::canonicalize(link) else { return false };
         let Ok(inside) = target.strip_prefix(root) else { return true };
@@ -274,27 +283,38 @@ impl Tree {
         !(is_entry || inside.is_empty() || self.entries.iter().any(below))
     }
 
+    /// One line for each file: its digest and its path.
+    pub(crate) fn listing(&self) -> String {
+        let line = |entry: &Entry| {
+            let digest: String =
+                entry.fact.digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+            format!("{digest} {}\n", entry.path().to_string_lossy().replace('\n', "?"))
+        };
+        self.entries.iter().map(line).collect()
+    }
+
     /// The fingerprint: 64 hexadecimal digits.
     pub(crate) fn hash(&self) -> &str {
         &self.hash
     }
 
-    /// The fingerprint of only those files that `inputs` matches; `None` if it matches none, since a hash of
-    /// nothing would look like evidence.
+    /// The fingerprint of the files that `inputs` matches; `None` if it matches none, since a hash of nothing would
+    /// look like evidence.
     pub(crate) fn narrowed(&self, inputs: &GlobSet) -> Option<String> {
         let mut matching = self.entries.iter().filter(|entry| inputs.is_match(entry.path())).peekable();
         matching.peek()?;
         Some(hash_of(matching))
     }
 
-    /// What must be done to `before` to get this tree, sorted by path.
-    pub(crate) fn changes_since(&self, before: &Self) -> Vec<Change> {
+    /// The changes from `before` to this tree, sorted by path.
+    pub(crate) fn changes_since(&self, before: &Self) -> Vec<TreeChange> {
         let changes = differences(&before.entries, &self.entries);
         changes.into_iter().map(|(entry, kind)| entry.change(kind)).collect()
     }
 
-    /// What was replaced or written to since `before` was read and has the same content now, sorted by path. A folder that
-    /// was moved away and back again is among them; one in which something came and went is not, since tools do that.
+    /// Files that were replaced or written to since `before` was read but have the same content, sorted by path.
+    /// Includes a folder that was moved away and back; excludes one in which files were created and removed, since
+    /// tools do that.
     pub(crate) fn moved_since(&self, before: &Self) -> Vec<String> {
         let name =
             |path: &[u8]| String::from_utf8_lossy(if path.is_empty() { b"." } else { path }).into_owned();
@@ -332,14 +352,14 @@ impl Tree {
         moved
     }
 
-    /// Whether that path was looked at; one that does not count since ralph wrote it is included.
+    /// Whether that path was read, including excluded files that ralph wrote.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let path = path.as_os_str().as_bytes();
         let is_in = |entries: &[Entry]| entries.binary_search_by(|entry| (*entry.path).cmp(path)).is_ok();
         is_in(&self.entries) || is_in(&self.own)
     }
 
-    /// The `.gitignore` texts that were in force, to pin later reads to.
+    /// The effective `.gitignore` texts, for pinning later reads.
     pub(crate) fn rules(&self) -> &IgnoreRules {
         &self.rules
     }
@@ -349,7 +369,7 @@ impl Tree {
         &self.git
     }
 
-    /// How many files count.
+    /// The number of files that count.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -359,24 +379,24 @@ impl Tree {
 #[derive(Debug)]
 struct Entry {
     path: Box<[u8]>,
-    fact: Fact,
-    /// What `lstat` said; no part of the manifest.
-    stamp: Option<Stamp>,
+    fact: ManifestFact,
+    /// The `lstat` data; not part of the manifest.
+    stamp: Option<FileStamp>,
 }
 
-/// What the manifest says about a path.
+/// The manifest's data about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fact {
-    kind: Kind,
-    /// Permission bits, where they mean something.
+struct ManifestFact {
+    kind: FileKind,
+    /// Permission bits, if meaningful for the kind.
     mode: u16,
-    /// Of the content, of the link's target, or of what can be seen of a file that cannot be read.
+    /// Of the content, of the link's target, or of the visible metadata of an unreadable file.
     digest: Digest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum FileKind {
     File = b'f',
     Link = b'l',
     Fifo = b'p',
@@ -388,23 +408,23 @@ enum Kind {
     UnreadableFolder = b'd',
 }
 
-/// A path the walk came upon, and what is known of it so far.
+/// A path found by the walk, and what is known about it so far.
 #[derive(Debug)]
-struct Found {
+struct WalkedPath {
     path: Box<[u8]>,
-    seen: Seen,
+    seen: PathContent,
 }
 
 #[derive(Debug)]
-enum Seen {
+enum PathContent {
     File {
-        stamp: Stamp,
+        stamp: FileStamp,
         content: Content,
     },
-    /// Whatever has no content to read.
+    /// Anything without readable content.
     Other {
-        fact: Fact,
-        stamp: Option<Stamp>,
+        fact: ManifestFact,
+        stamp: Option<FileStamp>,
     },
     Vanished,
 }
@@ -412,7 +432,7 @@ enum Seen {
 #[derive(Debug)]
 enum Content {
     Unread,
-    /// Vouched for by the stat cache.
+    /// From the stat cache.
     Remembered(Digest),
     Read(Digest),
 }
@@ -422,12 +442,12 @@ impl Entry {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
-    fn change(&self, kind: ChangeKind) -> Change {
-        Change { path: String::from_utf8_lossy(&self.path).into_owned(), kind }
+    fn change(&self, kind: ChangeKind) -> TreeChange {
+        TreeChange { path: String::from_utf8_lossy(&self.path).into_owned(), kind }
     }
 
-    /// Path, NUL, kind, three octal digits of mode, 32 bytes of digest. A path holds no NUL and what follows it
-    /// has one length, so no two manifests are the same bytes.
+    /// Path, NUL, kind, three octal digits of mode, 32 bytes of digest. A path contains no NUL and the rest has a
+    /// fixed length, so different trees give different manifests.
     fn write_line(&self, to: &mut Vec<u8>) {
         let octal = |shift: u16| b'0' + ((self.fact.mode >> shift) & 0o7) as u8;
         to.extend_from_slice(&self.path);
@@ -436,22 +456,22 @@ impl Entry {
     }
 }
 
-impl Fact {
-    fn of(kind: Kind) -> Self {
+impl ManifestFact {
+    fn of(kind: FileKind) -> Self {
         Self { kind, mode: 0, digest: [0; 32] }
     }
 
-    fn file(stamp: &Stamp, digest: Digest) -> Self {
-        Self { kind: Kind::File, mode: stamp.permissions(), digest }
+    fn file(stamp: &FileStamp, digest: Digest) -> Self {
+        Self { kind: FileKind::File, mode: stamp.permissions(), digest }
     }
 
     fn link(target: &[u8]) -> Self {
         // A link has no permissions of its own: systems differ in what they report.
-        Self { kind: Kind::Link, mode: 0, digest: Sha256::digest(target).into() }
+        Self { kind: FileKind::Link, mode: 0, digest: Sha256::digest(target).into() }
     }
 
-    /// Size and ctime stand in for content nobody can read: they move when it is written to.
-    fn unreadable(kind: Kind, stamp: &Stamp) -> Self {
+    /// Size and ctime replace the content of an unreadable file: they change when it is written to.
+    fn unreadable(kind: FileKind, stamp: &FileStamp) -> Self {
         let mut seen = Sha256::new();
         seen.update(stamp.size.to_le_bytes());
         seen.update(stamp.ctime.to_bytes());
@@ -459,20 +479,20 @@ impl Fact {
     }
 }
 
-impl Found {
+impl WalkedPath {
     fn into_entry(self) -> Option<Entry> {
         let (fact, stamp) = match self.seen {
-            Seen::File { stamp, content: Content::Remembered(digest) | Content::Read(digest) } => {
-                (Fact::file(&stamp, digest), Some(stamp))
+            PathContent::File { stamp, content: Content::Remembered(digest) | Content::Read(digest) } => {
+                (ManifestFact::file(&stamp, digest), Some(stamp))
             }
-            Seen::Other { fact, stamp } => (fact, stamp),
-            Seen::File { content: Content::Unread, .. } | Seen::Vanished => return None,
+            PathContent::Other { fact, stamp } => (fact, stamp),
+            PathContent::File { content: Content::Unread, .. } | PathContent::Vanished => return None,
         };
         Some(Entry { path: self.path, fact, stamp })
     }
 }
 
-/// How one sorted list must be changed to get another.
+/// The differences between two sorted lists.
 fn differences<'e>(before: &'e [Entry], now: &'e [Entry]) -> Vec<(&'e Entry, ChangeKind)> {
     let (mut old, mut new) = (before.iter().peekable(), now.iter().peekable());
     let mut differences = Vec::new();

@@ -1,6 +1,6 @@
-//! One call of git that cannot do more than asked: no program that a repository or the user configures is started (hooks,
-//! signing, file watchers, housekeeping, transports), the variables of another call of git do not lead it elsewhere, and it
-//! is ended with its whole process group when its time is over. Calls that read files of the work tree are [`sealed`].
+//! Runs git restricted: no program configured by a repository or the user is started (hooks, signing, file watchers,
+//! housekeeping, transports), inherited git variables do not redirect it, and it is killed with its whole process
+//! group on a timeout. Calls that read files of the work tree are [`sealed`].
 
 pub(crate) mod head;
 pub(crate) mod locate;
@@ -20,24 +20,24 @@ use self::locate::Checkout;
 pub(crate) use self::sealed::{NotToAdd, SealedGit};
 use crate::sys::{env, short_command};
 
-/// Who makes the commits.
+/// Author and committer of the commits.
 const AUTHOR: &str = "ralph";
 const EMAIL: &str = "ralph@localhost";
 
-/// Settings that hold for this call alone, whatever any config file says.
+/// Settings for every call, which override all config files.
 const SETTINGS: [&str; 14] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "submodule.recurse=false",
-    // A split index would put its other half into the repository.
+    // A split index would write its other half into the repository.
     "core.splitIndex=false",
-    // It is nobody's but ours and made anew where it is damaged: a sum over all of it each time is not worth its cost.
+    // The index is only ours and is recreated if damaged: a checksum on every write is not worth its cost.
     "index.skipHash=true",
-    // Left to itself git does not sync loose objects: a ref could outlive the power cut that its objects did not.
+    // By default git does not sync loose objects: after a power cut a ref could exist without its objects.
     "core.fsync=committed",
     "core.fsyncMethod=batch",
     "core.logAllRefUpdates=false",
-    // An odd line end is no reason to keep nothing.
+    // Unusual line ends must not prevent a checkpoint.
     "core.safecrlf=false",
     "commit.gpgSign=false",
     "i18n.commitEncoding=UTF-8",
@@ -46,59 +46,59 @@ const SETTINGS: [&str; 14] = [
     "advice.addEmbeddedRepo=false",
 ];
 
-/// No transport has this name: an older git that would fetch what is missing starts no `ssh` and no helper.
+/// Not a valid protocol, so that an older git that would fetch missing objects starts no `ssh` and no helper.
 const NO_PROTOCOL: &str = "none";
 
-/// Why a call of git came to nothing.
+/// Why a git call failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
-    #[error("git could not be run: {0}")]
+    #[error("cannot run git: {0}")]
     NotRun(io::Error),
-    #[error("git {what} took longer than {} and was ended", duration::show(*.after))]
+    #[error("git {what} timed out after {}", duration::show(*.after))]
     TookTooLong { what: String, after: Duration },
     #[error("git {what}: {said}")]
     Failed { what: String, code: Option<i32>, said: String },
 }
 
-/// A git repository with a work tree, as git itself found it around a folder.
+/// A git repository with a work tree, as found by git around a folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Git {
-    /// Where it is called: the root of the loop's tree, which may lie below the top of the work tree.
+    /// The working directory of calls: the root of the loop's tree, which may be below the top of the work tree.
     root: PathBuf,
     top: PathBuf,
     dir: PathBuf,
     common_dir: PathBuf,
-    /// Where short-lived files may lie.
+    /// Folder for temporary files.
     scratch: PathBuf,
-    /// Used in place of the repository's own.
+    /// Used instead of the repository's own.
     index: Option<PathBuf>,
 }
 
-/// Why there is no repository that a checkpoint could be kept in.
+/// Why there is no repository for checkpoints.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoRepository {
     #[error("git is not installed")]
     NoGit,
-    #[error("this is no git repository")]
+    #[error("not a git repository")]
     NoRepo,
     #[error("the git repository has no work tree")]
     Bare,
-    /// It is there and git does not want it: it is broken, or belongs to somebody else.
+    /// It exists but git refuses it: it is broken, or belongs to another user.
     #[error("the git repository cannot be used: {0}")]
     Refused(String),
 }
 
 impl Git {
-    /// Git is left to find it, so that it also refuses what it would refuse its user.
+    /// Uses git's own discovery, so that it refuses what it would refuse its user.
     pub(crate) fn find(root: &Path, scratch: &Path) -> Result<Self, NoRepository> {
         let mut command = command(root);
         command.args(["rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir"]);
         command.arg("--show-toplevel");
         let answer = run(command, "rev-parse", None, scratch, Duration::from_secs(10)).map_err(refused)?;
         let lines: Vec<PathBuf> = lines(&answer).map(|line| PathBuf::from(OsStr::from_bytes(line))).collect();
-        // A path with a line break in it would be one line more.
+        // A path with a line break would add a line.
         let [is_inside, dir, common_dir, top] = <[PathBuf; 4]>::try_from(lines)
-            .map_err(|_| NoRepository::Refused("its path has a line break in it".into()))?;
+            .map_err(|_| NoRepository::Refused("its path contains a line break".into()))?;
         if is_inside != Path::new("true") {
             return Err(NoRepository::Bare);
         }
@@ -114,17 +114,17 @@ impl Git {
         &self.root
     }
 
-    /// Copies the index of the repository itself, which is only ever read.
+    /// Copies the repository's own index, which is only read.
     pub(crate) fn copy_own_index(&self, to: &Path) -> io::Result<()> {
         locate::copy_index(&self.dir, to)
     }
 
-    /// Whether a ref of ours would be written where it belongs.
+    /// Whether a ref would be written to its proper place.
     pub(crate) fn keeps_in_place(&self, reference: &str) -> bool {
         locate::is_in_place(&self.common_dir, reference)
     }
 
-    /// The lock beside a ref that is kept as a file.
+    /// The lock file of a loose ref.
     pub(crate) fn lock_of(&self, reference: &str) -> PathBuf {
         self.common_dir.join(format!("{reference}.lock"))
     }
@@ -137,7 +137,7 @@ impl Git {
         self.call_with(words, None, limit)
     }
 
-    /// The same with something to read.
+    /// Like [`Git::call`], with input on stdin.
     pub(crate) fn call_with<S: AsRef<OsStr>>(
         &self,
         words: impl IntoIterator<Item = S>,
@@ -157,8 +157,8 @@ impl Git {
         run(command, &what, input, &self.scratch, limit)
     }
 
-    /// A `git diff` for the user to look at, with their pager, their colours and the terminal, in this repository. Nothing
-    /// that the repository's config names is started: `GIT_PAGER` overrides every pager in a config.
+    /// A `git diff` for the user in this repository, with their pager, colours and terminal. No program from the
+    /// repository's config is started: `GIT_PAGER` overrides every configured pager.
     pub(crate) fn diff_for_the_user(&self) -> Command {
         let mut command = program();
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
@@ -173,7 +173,7 @@ impl Git {
     }
 }
 
-/// The pager that `git diff` has outside of any repository: by the user's environment, their own config, or git's default.
+/// The pager of `git diff` outside any repository: from the user's environment, their config, or git's default.
 fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
     let folder = tempfile::Builder::new().prefix("git-").tempdir_in(scratch).ok()?;
     let ask = |words: [&str; 2]| {
@@ -185,7 +185,7 @@ fn pager_of_the_user(scratch: &Path) -> Option<OsString> {
         let answer = run(command, words[0], None, scratch, Duration::from_secs(10)).ok()?;
         Some(OsStr::from_bytes(answer.trim_ascii_end()).to_owned())
     };
-    // This one may also be no program but yes or no.
+    // This setting may also be a boolean.
     let is_program = |value: &OsString| {
         !["true", "yes", "on", "1", "false", "no", "off", "0", ""].iter().any(|word| value == word)
     };
@@ -202,8 +202,8 @@ pub(crate) fn call_in(folder: &Path, words: &[&str], limit: Duration) -> Result<
     run(command, words.first().unwrap_or(&""), None, &std::env::temp_dir(), limit)
 }
 
-/// The files that a checkout tracks below a folder, by names relative to it, as `git ls-files --stage -z` lists them. The
-/// repository is named outright, so that git neither searches for one nor refuses one that belongs to another user.
+/// The files that a checkout tracks below a folder, with names relative to it, as listed by `git ls-files --stage
+/// -z`. The repository is passed explicitly, so that git neither searches for one nor refuses another user's.
 pub(crate) fn list_tracked(folder: &Path, checkout: &Checkout, limit: Duration) -> Result<Vec<u8>, GitError> {
     let (Checkout { top, dir }, what) = (checkout, "ls-files");
     if let Some(said) = locate::unusable_file(dir) {
@@ -215,7 +215,7 @@ pub(crate) fn list_tracked(folder: &Path, checkout: &Checkout, limit: Duration) 
     run(command, what, None, &std::env::temp_dir(), limit)
 }
 
-/// The lines of an answer.
+/// The lines of the output.
 pub(crate) fn lines(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
@@ -230,7 +230,7 @@ fn refused(error: GitError) -> NoRepository {
     }
 }
 
-/// Variables of git that say how it works and not on what.
+/// Git variables that affect how it works, not which repository it uses.
 pub(crate) fn may_stay(name: &OsStr) -> bool {
     let name = name.as_bytes();
     !name.starts_with(b"GIT_") || name.starts_with(b"GIT_CONFIG_") || name == b"GIT_EXEC_PATH"
@@ -255,7 +255,7 @@ fn command(root: &Path) -> Command {
     command
 }
 
-/// Takes settings away that come from the environment or the system.
+/// Disables config from the environment and the system.
 fn without_outer_config(command: &mut Command) {
     for (name, _) in env::all().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG")) {
         command.env_remove(name);
@@ -274,27 +274,27 @@ fn run(
         None => Err(GitError::TookTooLong { what: what.into(), after: limit }),
         Some(answer) if answer.status.success() => Ok(answer.stdout),
         Some(answer) => {
-            let said = in_words(&answer.stderr, answer.status);
+            let said = describe_failure(&answer.stderr, answer.status);
             Err(GitError::Failed { what: what.into(), code: answer.status.code(), said })
         }
     }
 }
 
-/// What git said last, where people find the reason, on one line.
-fn in_words(said: &[u8], status: ExitStatus) -> String {
+/// The last lines of git's messages, which contain the reason, on one line.
+fn describe_failure(said: &[u8], status: ExitStatus) -> String {
     let said = String::from_utf8_lossy(said);
-    let telling = |line: &&str| !line.starts_with("hint:") && !line.starts_with("warning:");
+    let informative = |line: &&str| !line.starts_with("hint:") && !line.starts_with("warning:");
     let lines: Vec<&str> =
-        said.lines().map(str::trim).filter(|line| !line.is_empty()).filter(telling).collect();
+        said.lines().map(str::trim).filter(|line| !line.is_empty()).filter(informative).collect();
     let last = &lines[lines.len().saturating_sub(3)..];
     match (last, status.signal()) {
-        ([], Some(signal)) => format!("was ended by signal {signal}"),
+        ([], Some(signal)) => format!("was killed by signal {signal}"),
         ([], None) => format!("failed with exit code {}", status.code().unwrap_or_default()),
         (last, _) => last.join("; "),
     }
 }
 
-/// Bytes that git printed as a path.
+/// A path printed by git.
 pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }

@@ -1,5 +1,6 @@
-//! `ralph loop` with the real clients as its agent: a small repo with failing tests, a scripted model that mends one thing
-//! a run, and what the driver makes of it. The verdict is the gates' alone, whoever the agent is and whatever it says.
+//! `ralph loop` with the real clients as its agent: a small repo with failing tests, a scripted model that fixes one
+//! thing
+//! per run, and the driver's verdict. Only the gates decide, whichever agent runs and whatever it claims.
 
 mod scene;
 
@@ -9,37 +10,37 @@ use std::time::{Duration, Instant};
 
 use ralph_testkit::{AgentClient, Script, Turn};
 
-use self::scene::{GATES, Scene, as_scripted, claims_and_does_nothing, is_verified, mends_one_thing_a_run};
-use crate::support::RALPH;
+use self::scene::{
+    GATES, RealAgentScene, as_scripted, claims_and_does_nothing, fixes_one_thing_a_run, is_verified,
+};
+use crate::RALPH;
 
 #[test]
-fn claude_mends_one_thing_a_run() {
-    let Some(client) = AgentClient::claude_for_test("claude_mends_one_thing_a_run") else { return };
-    mends_one_thing_a_run(client);
+fn claude_fixes_one_thing_a_run() {
+    let client = AgentClient::claude();
+    fixes_one_thing_a_run(client);
 }
 
 #[test]
-fn codex_mends_one_thing_a_run() {
-    let Some(client) = AgentClient::codex_for_test("codex_mends_one_thing_a_run") else { return };
-    mends_one_thing_a_run(client);
+fn codex_fixes_one_thing_a_run() {
+    let client = AgentClient::codex();
+    fixes_one_thing_a_run(client);
 }
 
 #[test]
-fn gemini_mends_one_thing_a_run() {
-    let Some(client) = AgentClient::gemini_for_test("gemini_mends_one_thing_a_run") else { return };
-    mends_one_thing_a_run(client);
+fn gemini_fixes_one_thing_a_run() {
+    let client = AgentClient::gemini();
+    fixes_one_thing_a_run(client);
 }
 
-/// The client's running total goes on over a session; what the loop costs is what its runs cost.
+/// The client's running total spans the whole session; the cost of the loop is the sum of its runs.
 #[test]
-fn a_session_that_goes_on_costs_what_its_runs_cost() {
-    let Some(client) = AgentClient::claude_for_test("a_session_that_goes_on_costs_what_its_runs_cost") else {
-        return;
-    };
+fn a_resumed_session_costs_the_sum_of_its_runs() {
+    let client = AgentClient::claude();
     let mut costs = Vec::new();
     for memory in ["--fresh", "--continue"] {
-        let mut scene = Scene::new(client.clone());
-        let turns = scene.mends_all();
+        let mut scene = RealAgentScene::new(client.clone());
+        let turns = scene.fixes_all();
         let (ran, served) = scene.drive(Script::new().main(turns), &[memory, "--max-cost", "5"]);
         as_scripted(&ran, &served);
         let ran = ran.exits(0);
@@ -52,27 +53,27 @@ fn a_session_that_goes_on_costs_what_its_runs_cost() {
 
 #[test]
 fn claude_claims_and_does_nothing() {
-    let Some(client) = AgentClient::claude_for_test("claude_claims_and_does_nothing") else { return };
+    let client = AgentClient::claude();
     claims_and_does_nothing(client);
 }
 
 #[test]
 fn codex_claims_and_does_nothing() {
-    let Some(client) = AgentClient::codex_for_test("codex_claims_and_does_nothing") else { return };
+    let client = AgentClient::codex();
     claims_and_does_nothing(client);
 }
 
 #[test]
 fn gemini_claims_and_does_nothing() {
-    let Some(client) = AgentClient::gemini_for_test("gemini_claims_and_does_nothing") else { return };
+    let client = AgentClient::gemini();
     claims_and_does_nothing(client);
 }
 
-/// Left to itself it is given one other way to begin, and then it is stuck.
+/// Without a limit the loop tries one other approach, and then it is stuck.
 #[test]
-fn who_never_does_anything_is_stuck() {
-    let Some(client) = AgentClient::claude_for_test("who_never_does_anything_is_stuck") else { return };
-    let mut scene = Scene::new(client);
+fn an_agent_that_never_does_anything_is_stuck() {
+    let client = AgentClient::claude();
+    let mut scene = RealAgentScene::new(client);
     let (ran, served) = scene.drive(Script::new().then_repeat(Turn::say("VERIFIED_DONE")), &[]);
     as_scripted(&ran, &served);
     let ran = ran.exits(4);
@@ -82,17 +83,16 @@ fn who_never_does_anything_is_stuck() {
 }
 
 #[test]
-fn a_permission_that_is_missing_is_told_and_the_third_time_it_pauses() {
-    let name = "a_permission_that_is_missing_is_told_and_the_third_time_it_pauses";
-    let Some(client) = AgentClient::claude_for_test(name) else { return };
-    let mut scene = Scene::new(client);
+fn a_missing_permission_is_reported_and_the_third_one_pauses() {
+    let client = AgentClient::claude();
+    let mut scene = RealAgentScene::new(client);
     let curl = |number: usize| scene.client.shell(&format!("curl http://127.0.0.1:9/{number}"));
-    // Every run mends something, so that nothing but the permission stands in the way.
+    // Every run fixes something, so that only the permission is missing.
     let mut turns = Vec::new();
     for (number, file) in ["one", "two", "else"].into_iter().enumerate() {
         let then = if number == 0 { curl(number) } else { curl(number).expecting("curl") };
         turns.push(then);
-        turns.extend(scene.mends(file, ""));
+        turns.extend(scene.fixes(file, ""));
     }
     let (ran, served) = scene.drive(Script::new().main(turns), &[]);
     as_scripted(&ran, &served);
@@ -100,7 +100,7 @@ fn a_permission_that_is_missing_is_told_and_the_third_time_it_pauses() {
     assert!(!is_verified(&ran), "{ran:#?}");
     assert_eq!(scene.times("iteration_began"), 3, "{ran:#?}");
     let all = format!("{}\n{}", ran.stdout, ran.stderr);
-    assert!(all.matches("Bash(curl:*)").count() >= 3, "told after each iteration: {all}");
+    assert!(all.matches("Bash(curl:*)").count() >= 3, "reported after each iteration: {all}");
     let line = all.lines().find(|line| line.contains("allow:"));
     assert!(line.is_some_and(|line| line.contains("Bash(curl:*)")), "the line to add: {all}");
     let paused = scene.sandbox.events_named("paused");
@@ -108,11 +108,11 @@ fn a_permission_that_is_missing_is_told_and_the_third_time_it_pauses() {
     assert_eq!(paused[0]["why"]["cause"], "denied", "{paused:?}");
     scene.left_behind(&["PARTIAL"]);
 
-    // With that line in the person's own config it goes on, and the command is run.
+    // With that line in the user's own config the loop continues, and the command is run.
     scene.sandbox.user_config("allow:\n  - Bash(curl:*)\n");
     let mut turns = vec![scene.client.shell("curl http://127.0.0.1:9/again")];
-    let mend = scene.client.write(&scene.sandbox.path("three.txt"), "right");
-    turns.extend([mend.expecting_not("permission").expecting("127.0.0.1"), Turn::say("Done.")]);
+    let fix = scene.client.write(&scene.sandbox.path("three.txt"), "right");
+    turns.extend([fix.expecting_not("permission").expecting("127.0.0.1"), Turn::say("Done.")]);
     let model = scene.speaks_to(Script::new().main(turns));
     let ran = scene.sandbox.ralph(&["resume"]);
     as_scripted(&ran, &model.finish());
@@ -120,24 +120,23 @@ fn a_permission_that_is_missing_is_told_and_the_third_time_it_pauses() {
     scene.left_behind(&["PARTIAL", "COMPLETED"]);
 }
 
-/// The hooks of a repo that is guarded anyway hold nobody whom the driver runs: it judges once an iteration, and alone.
+/// The hooks of a guarded repo do not block an agent of the driver: only the driver judges, once per iteration.
 #[test]
 fn installed_hooks_leave_the_verdict_to_the_driver() {
-    let name = "installed_hooks_leave_the_verdict_to_the_driver";
-    let Some(client) = AgentClient::claude_for_test(name) else { return };
-    let mut scene = Scene::new(client);
+    let client = AgentClient::claude();
+    let mut scene = RealAgentScene::new(client);
     scene.sandbox.file("ralph.yaml", &format!("guard: [session]\n{GATES}"));
     scene.sandbox.trust();
     scene.sandbox.ralph(&["init", "--yes"]).success();
     let settings = scene.sandbox.read(".claude/settings.local.json");
     assert!(settings.contains(RALPH), "our hooks are not installed: {settings}");
-    let turns = scene.mends_all();
+    let turns = scene.fixes_all();
     let (ran, served) = scene.drive(Script::new().main(turns), &[]);
     as_scripted(&ran, &served);
     let ran = ran.exits(0);
     assert!(is_verified(&ran), "{ran:#?}");
     assert_eq!((scene.times("iteration_began"), served.lane("main").len()), (3, 6), "{ran:#?}");
-    assert_eq!(scene.times("judged"), 3, "somebody else judged, too: {:#?}", scene.sandbox.events());
+    assert_eq!(scene.times("judged"), 3, "another process judged, too: {:#?}", scene.sandbox.events());
 }
 
 fn in_seconds(seconds: i64) -> i64 {
@@ -145,8 +144,8 @@ fn in_seconds(seconds: i64) -> i64 {
     i64::try_from(since.as_secs()).expect("this century") + seconds
 }
 
-/// What a subscription's service answers when it is used up until then.
-fn used_up_until(seconds: i64) -> Turn {
+/// The answer of a subscription service whose usage limit is reached until then.
+fn usage_limit_until(seconds: i64) -> Turn {
     Turn::api_error(429, "rate_limit_error", "This request would exceed your account's rate limit.")
         .header("anthropic-ratelimit-unified-status", "rejected")
         .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
@@ -154,8 +153,8 @@ fn used_up_until(seconds: i64) -> Turn {
         .header("retry-after", "3600")
 }
 
-/// A subscription has no key; only then does the client say when it can be asked again.
-fn with_a_subscription(scene: &mut Scene) {
+/// A subscription has no key; only then does the client report when it can be used again.
+fn with_a_subscription(scene: &mut RealAgentScene) {
     scene.sandbox.set("ANTHROPIC_API_KEY", "");
     scene.sandbox.set("CLAUDE_CODE_OAUTH_TOKEN", "dummy");
 }
@@ -170,12 +169,11 @@ fn wait_for(what: &str, time: Duration, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_usage_limit_is_waited_for_until_its_stated_end() {
-    let name = "a_usage_limit_is_waited_for_until_its_stated_end";
-    let Some(client) = AgentClient::claude_for_test(name) else { return };
-    let mut scene = Scene::new(client);
+fn a_usage_limit_is_waited_out_until_its_stated_end() {
+    let client = AgentClient::claude();
+    let mut scene = RealAgentScene::new(client);
     let reset = in_seconds(12);
-    let turns = [vec![used_up_until(reset)], scene.mends_all()].concat();
+    let turns = [vec![usage_limit_until(reset)], scene.fixes_all()].concat();
     let model = scene.speaks_to(Script::new().main(turns));
     with_a_subscription(&mut scene);
     let ran = scene.sandbox.ralph(&scene.arguments(&["--max-iterations", "3"]));
@@ -184,20 +182,19 @@ fn a_usage_limit_is_waited_for_until_its_stated_end() {
     let ran = ran.exits(0);
     assert!(in_seconds(0) >= reset, "it did not wait: {ran:#?}");
     assert!(is_verified(&ran), "three iterations were allowed and needed: {ran:#?}");
-    let waits = scene.sandbox.events_named("waits_until");
+    let waits = scene.sandbox.events_named("waiting_until");
     assert_eq!(waits.len(), 1, "{waits:?}");
     assert_eq!(served.lane("main").len(), 7, "{ran:#?}");
 }
 
 #[test]
-fn a_wait_survives_a_kill_and_a_person_can_end_it() {
-    let name = "a_wait_survives_a_kill_and_a_person_can_end_it";
-    let Some(client) = AgentClient::claude_for_test(name) else { return };
-    let mut scene = Scene::new(client);
-    let turns = [vec![used_up_until(in_seconds(3600))], scene.mends_all()].concat();
+fn a_wait_survives_a_kill_and_the_user_can_end_it() {
+    let client = AgentClient::claude();
+    let mut scene = RealAgentScene::new(client);
+    let turns = [vec![usage_limit_until(in_seconds(3600))], scene.fixes_all()].concat();
     let model = scene.speaks_to(Script::new().main(turns));
     with_a_subscription(&mut scene);
-    let waits = || scene.times("waits_until") == 1;
+    let waits = || scene.times("waiting_until") == 1;
     let enough = Duration::from_secs(60);
 
     let mut first = scene.begin(&["--max-iterations", "3"]);
@@ -212,7 +209,7 @@ fn a_wait_survives_a_kill_and_a_person_can_end_it() {
         .stderr(Stdio::null())
         .spawn()
         .expect("ralph");
-    let until = scene.sandbox.events_named("waits_until")[0]["until"].clone();
+    let until = scene.sandbox.events_named("waiting_until")[0]["until"].clone();
     thread::sleep(Duration::from_secs(3));
     assert!(second.try_wait().expect("our own child").is_none(), "it did not wait");
     assert_eq!(model.requests(), 1, "the model was asked before its reset");
@@ -227,18 +224,18 @@ fn a_wait_survives_a_kill_and_a_person_can_end_it() {
     scene.left_behind(&["COMPLETED"]);
 }
 
-/// An overload has no stated end. Whoever was refused has not used up an iteration, nor made an error.
+/// An overload has no stated end. A refused run neither uses up an iteration nor counts as an error.
 #[test]
 fn an_overload_costs_no_iteration() {
-    let Some(client) = AgentClient::claude_for_test("an_overload_costs_no_iteration") else { return };
-    let mut scene = Scene::new(client);
+    let client = AgentClient::claude();
+    let mut scene = RealAgentScene::new(client);
     let overloaded = Turn::api_error(529, "overloaded_error", "Overloaded");
-    let turns = [vec![overloaded.clone(), overloaded], scene.mends_all()].concat();
+    let turns = [vec![overloaded.clone(), overloaded], scene.fixes_all()].concat();
     let model = scene.speaks_to(Script::new().main(turns));
-    // The client tries it once more by itself, and not ten times.
+    // The client retries it once, not ten times.
     scene.sandbox.set("CLAUDE_CODE_MAX_RETRIES", "1");
     let mut first = scene.begin(&["--max-iterations", "3"]);
-    wait_for("it waits", Duration::from_secs(60), || scene.times("waits_until") == 1);
+    wait_for("it waits", Duration::from_secs(60), || scene.times("waiting_until") == 1);
     interrupted(&mut first);
     let ran = scene.sandbox.ralph(&["resume", "--now"]);
     as_scripted(&ran, &model.finish());
@@ -247,7 +244,7 @@ fn an_overload_costs_no_iteration() {
     scene.left_behind(&["PARTIAL", "COMPLETED"]);
 }
 
-/// Ctrl-C during a wait ends it at once, with the exit code of one who was interrupted.
+/// Ctrl-C during a wait ends it at once, with the exit code of an interrupt.
 #[track_caller]
 fn interrupted(child: &mut Child) {
     let begun = Instant::now();

@@ -1,15 +1,15 @@
-//! The always-on guard with the real client: who only talks is left alone, who breaks a gate is held until it is mended.
+//! The always-on guard with the real client: a session that only talks is left alone; one that breaks a gate is
+//! blocked until it is fixed.
 
 use std::time::Duration;
 use std::{fs, thread};
 
-use ralph_testkit::{Claude, Script, Turn};
+use ralph_testkit::{Claude, Sandbox, Script, Turn, wait_until};
 use serde_json::json;
 
-use crate::session::{CANARY, Seen, Session, bash, gate_runs, verdicts_of};
-use crate::support::{Sandbox, wait_until};
+use crate::session::{CANARY, ClaudeSession, Seen, bash, gate_runs, verdicts_of};
 
-/// A gate that fails while `broken` is there, says what stands in it, and counts its runs.
+/// A gate that fails while `broken` exists, prints its content, and counts its runs.
 fn guarded() -> Sandbox {
     guarded_with("")
 }
@@ -21,25 +21,27 @@ fn guarded_with(more: &str) -> Sandbox {
     ))
 }
 
-/// One person's session over several prompts.
-struct Talk<'a> {
+/// One session over several prompts.
+struct GuardedSession<'a> {
     claude: &'a Claude,
     sandbox: &'a Sandbox,
     home: tempfile::TempDir,
     has_begun: bool,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> GuardedSession<'a> {
     fn new(claude: &'a Claude, sandbox: &'a Sandbox) -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
         Self { claude, sandbox, home, has_begun: false }
     }
 
-    /// The next prompt of the person, and what the model makes of it.
+    /// The user's next prompt, and the model's turns.
     #[track_caller]
     fn says(&mut self, prompt: &str, turns: Vec<Turn>) -> Seen {
-        let mut session =
-            Session::new(self.claude, self.sandbox).with_our_plugin().home(self.home.path()).prompt(prompt);
+        let mut session = ClaudeSession::new(self.claude, self.sandbox)
+            .with_our_plugin()
+            .home(self.home.path())
+            .prompt(prompt);
         if self.has_begun {
             session = session.arg("--continue");
         }
@@ -53,29 +55,27 @@ fn verdicts(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[track_caller]
-fn nobody_was_judged(sandbox: &Sandbox, seen: &Seen) {
+fn nothing_was_judged(sandbox: &Sandbox, seen: &Seen) {
     assert_eq!(gate_runs(sandbox), 0, "{seen}");
     assert_eq!(sandbox.status()["loops"], json!([]), "{seen}");
-    assert!(seen.shown_to_person().is_empty(), "{seen}");
+    assert!(seen.shown_to_user().is_empty(), "{seen}");
 }
 
 #[test]
-fn a_question_is_never_held_and_nothing_runs() {
-    let Some(claude) = Claude::for_test("a_question_is_never_held_and_nothing_runs") else { return };
+fn a_question_is_never_blocked_and_nothing_runs() {
+    let claude = Claude::for_test();
     let sandbox = guarded();
     sandbox.file("broken", "red for weeks");
     let read = Turn::tool("Read", json!({"file_path": sandbox.path("broken")}));
-    let seen = Talk::new(&claude, &sandbox).says("What is this?", vec![read, Turn::say("A file.")]);
-    nobody_was_judged(&sandbox, &seen);
+    let seen = GuardedSession::new(&claude, &sandbox).says("What is this?", vec![read, Turn::say("A file.")]);
+    nothing_was_judged(&sandbox, &seen);
 }
 
 #[test]
-fn an_edit_that_breaks_a_gate_is_held_until_it_is_mended() {
-    let Some(claude) = Claude::for_test("an_edit_that_breaks_a_gate_is_held_until_it_is_mended") else {
-        return;
-    };
+fn an_edit_that_breaks_a_gate_is_blocked_until_it_is_fixed() {
+    let claude = Claude::for_test();
     let sandbox = guarded();
-    let seen = Talk::new(&claude, &sandbox).says(
+    let seen = GuardedSession::new(&claude, &sandbox).says(
         "Make it better.",
         vec![
             bash("echo two plus two is five > broken"),
@@ -86,28 +86,28 @@ fn an_edit_that_breaks_a_gate_is_held_until_it_is_mended() {
             Turn::say("Now it is."),
         ],
     );
-    assert_eq!(verdicts(&sandbox), ["held gates_failed", "verified all_gates_passed"], "{seen}");
-    let shown = seen.shown_to_person();
-    assert!(shown.iter().any(|line| line.contains("these gates fail: tests")), "{shown:?}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    let shown = seen.shown_to_user();
+    assert!(shown.iter().any(|line| line.contains("Failing gates: tests")), "{shown:?}");
     assert!(shown.last().is_some_and(|line| line.contains("ralph: verified")), "{shown:?}");
 }
 
 #[test]
 fn prompts_in_a_row_each_have_their_own_budget() {
-    let Some(claude) = Claude::for_test("prompts_in_a_row_each_have_their_own_budget") else { return };
+    let claude = Claude::for_test();
     let sandbox = guarded_with("budget:\n  attempts: 2\n");
-    let mut talk = Talk::new(&claude, &sandbox);
-    // Who puts everything back is judged once more, so that the block ends.
+    let mut talk = GuardedSession::new(&claude, &sandbox);
+    // A session that reverts everything is judged once more, so that the block ends.
     let seen = talk.says(
         "Try something.",
         vec![
             bash("echo a try > broken"),
             Turn::say("Done."),
             bash("rm broken").expecting("iteration 1/2"),
-            Turn::say("Taken back."),
+            Turn::say("Revoked."),
         ],
     );
-    assert_eq!(verdicts(&sandbox), ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
     let seen = talk.says(
         "Make it better.",
         vec![
@@ -116,8 +116,8 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Done, I tell you.").expecting("iteration 1/2"),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[2..], ["held gates_failed", "released gates_failed"], "{seen}");
-    assert!(seen.shown_to_person().iter().any(|line| line.contains("released, UNVERIFIED")), "{seen}");
+    assert_eq!(verdicts(&sandbox)[2..], ["blocked gates_failed", "released gates_failed"], "{seen}");
+    assert!(seen.shown_to_user().iter().any(|line| line.contains("released, UNVERIFIED")), "{seen}");
     let seen = talk.says(
         "Make it faster.",
         vec![
@@ -127,68 +127,64 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Now it is."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[4..], ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[4..], ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
 }
 
 #[test]
-fn the_persons_own_edit_during_a_question_holds_no_one() {
-    let Some(claude) = Claude::for_test("the_persons_own_edit_during_a_question_holds_no_one") else {
-        return;
-    };
+fn an_edit_of_the_user_during_a_question_does_not_block() {
+    let claude = Claude::for_test();
     let sandbox = guarded();
     let seen = thread::scope(|scope| {
         scope.spawn(|| {
             let is_watched = |name: &String| name.ends_with(".watched.json");
             wait_until("the prompt is there", || sandbox.remembered().iter().any(is_watched));
-            sandbox.file("broken", "the person is half way through");
+            sandbox.file("broken", "the user is half way through");
         });
         // The answer that comes after the edit has seen it.
         let look = Turn::tool("Read", json!({"file_path": sandbox.path("broken")}))
             .delay(Duration::from_millis(1500));
         let answer = Turn::say("It is a file.").expecting("half way through");
-        Talk::new(&claude, &sandbox).says("What is this?", vec![look, answer])
+        GuardedSession::new(&claude, &sandbox).says("What is this?", vec![look, answer])
     });
-    nobody_was_judged(&sandbox, &seen);
+    nothing_was_judged(&sandbox, &seen);
 }
 
 #[test]
-fn a_gate_that_was_red_before_is_named_once() {
-    let Some(claude) = Claude::for_test("a_gate_that_was_red_before_is_named_once") else { return };
+fn a_gate_that_failed_before_is_named_once() {
+    let claude = Claude::for_test();
     let sandbox = guarded();
     sandbox.file("broken", "red for weeks");
     sandbox.ralph(&["verify"]).exits(1);
-    let mut talk = Talk::new(&claude, &sandbox);
+    let mut talk = GuardedSession::new(&claude, &sandbox);
     let named = |seen: &Seen| {
-        seen.shown_to_person().iter().filter(|line| line.contains("Red before this prompt")).count()
+        seen.shown_to_user().iter().filter(|line| line.contains("Already failing before this prompt")).count()
     };
     let seen = talk.says("Do one thing.", vec![bash("touch one"), Turn::say("Done.")]);
     assert_eq!(named(&seen), 1, "{seen}");
     let seen = talk.says("Do another.", vec![bash("touch two"), Turn::say("Done.")]);
     assert_eq!(named(&seen), 0, "{seen}");
-    assert_eq!(verdicts(&sandbox), ["released red_before", "released red_before"], "{seen}");
-    // What the agent breaks on top of it is its own.
+    assert_eq!(verdicts(&sandbox), ["released failing_before", "released failing_before"], "{seen}");
+    // A failure that the agent adds is its own.
     let seen = talk.says(
         "Do a third.",
         vec![
             bash("echo and in a new way >> broken"),
             Turn::say("Done."),
             bash("rm broken").expecting("in a new way"),
-            Turn::say("Mended."),
+            Turn::say("Fixed."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[2..], ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[2..], ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
 }
 
 #[test]
-fn the_word_stop_frees_the_session_and_continue_holds_it_again() {
-    let Some(claude) = Claude::for_test("the_word_stop_frees_the_session_and_continue_holds_it_again") else {
-        return;
-    };
+fn stop_frees_the_session_and_continue_blocks_it_again() {
+    let claude = Claude::for_test();
     let sandbox = guarded();
-    let mut talk = Talk::new(&claude, &sandbox);
+    let mut talk = GuardedSession::new(&claude, &sandbox);
     talk.says("What is this?", vec![Turn::say("A project.")]);
     let seen = talk.says("stop", Vec::new());
-    assert!(seen.output.said("The session is free"), "{seen}");
+    assert!(seen.output.said("Checks are off for this session"), "{seen}");
     assert!(seen.served.requests.is_empty(), "the word reached the model: {seen}");
     let seen = talk.says("Make it better.", vec![bash("echo red > broken"), Turn::say("Done.")]);
     assert_eq!((gate_runs(&sandbox), verdicts(&sandbox).len()), (0, 0), "{seen}");
@@ -199,9 +195,9 @@ fn the_word_stop_frees_the_session_and_continue_holds_it_again() {
             bash("echo red again > broken"),
             Turn::say("Done."),
             bash("rm broken").expecting("red again"),
-            Turn::say("Mended."),
+            Turn::say("Fixed."),
         ],
     );
-    assert!(seen.output.said("The gates hold this session again."), "{seen}");
-    assert_eq!(verdicts(&sandbox)[0], "held gates_failed", "{seen}");
+    assert!(seen.output.said("Checks are on again for this session."), "{seen}");
+    assert_eq!(verdicts(&sandbox)[0], "blocked gates_failed", "{seen}");
 }

@@ -1,10 +1,9 @@
-//! From nothing to a held agent by `ralph init` alone, and `ralph doctor` on what it set up.
+//! From nothing to a blocked agent by `ralph init` alone, and `ralph doctor` on that setup.
 
-use ralph_testkit::{Claude, Script, Turn};
+use ralph_testkit::{Claude, Sandbox, Script, Turn};
 use serde_json::json;
 
-use crate::session::{Runs, Session, bash, one_sub_agent, verdicts, verdicts_of};
-use crate::support::Sandbox;
+use crate::session::{ClaudeSession, Runs, bash, one_sub_agent, verdicts, verdicts_of};
 
 const MAKEFILE: &str = "test:\n\ttest -e done.txt\n";
 
@@ -16,8 +15,8 @@ fn fresh_project() -> Sandbox {
 }
 
 #[test]
-fn init_alone_is_enough_to_hold_a_check_agent() {
-    let Some(claude) = Claude::for_test("init_alone_is_enough_to_hold_a_check_agent") else { return };
+fn init_alone_is_enough_to_block_a_check_agent() {
+    let claude = Claude::for_test();
     let sandbox = fresh_project();
     sandbox.ralph(&["init", "--yes"]).success();
     let turns = vec![
@@ -26,13 +25,13 @@ fn init_alone_is_enough_to_hold_a_check_agent() {
         Turn::say("Now it is done."),
     ];
     let last = Turn::say("It is done.").expecting("Now it is done.");
-    let seen = Session::new(&claude, &sandbox).already_installed().play(one_sub_agent(
+    let seen = ClaudeSession::new(&claude, &sandbox).already_installed().play(one_sub_agent(
         "check",
         Runs::InForeground,
         turns,
         last,
     ));
-    assert_eq!(verdicts(&sandbox), ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
 
     let healthy = sandbox.ralph(&["doctor", "--json"]).success().json();
     assert_eq!(healthy["healthy"], true, "{healthy:#}");
@@ -42,15 +41,14 @@ fn init_alone_is_enough_to_hold_a_check_agent() {
     assert!(!sandbox.exists("ralph.yaml") && !sandbox.exists(".claude/settings.local.json"));
 }
 
-/// In a file that everybody gets, the command is silent where ralph is not installed, and works where it is.
+/// In a shared settings file the command is silent where ralph is not installed, and works where it is.
 #[test]
-fn the_shared_form_works_where_ralph_is_on_the_path_and_is_silent_where_it_is_not() {
-    let name = "the_shared_form_works_where_ralph_is_on_the_path_and_is_silent_where_it_is_not";
-    let Some(claude) = Claude::for_test(name) else { return };
+fn shared_hooks_work_where_ralph_is_on_the_path_and_are_silent_elsewhere() {
+    let claude = Claude::for_test();
     for installed in [true, false] {
         let sandbox = fresh_project();
         sandbox.ralph(&["init", "--yes", "--shared"]).success();
-        let session = Session::new(&claude, &sandbox).already_installed();
+        let session = ClaudeSession::new(&claude, &sandbox).already_installed();
         let session = if installed { session.with_ralph_on_path() } else { session };
         let works = vec![
             Turn::say("Done."),
@@ -60,18 +58,17 @@ fn the_shared_form_works_where_ralph_is_on_the_path_and_is_silent_where_it_is_no
         let turns = if installed { works } else { vec![Turn::say("Done.")] };
         let seen = session.play(one_sub_agent("check", Runs::InForeground, turns, Turn::say("It is done.")));
         let expected: &[&str] =
-            if installed { &["held gates_failed", "verified all_gates_passed"] } else { &[] };
+            if installed { &["blocked gates_failed", "verified all_gates_passed"] } else { &[] };
         assert_eq!(verdicts(&sandbox), expected, "{seen}");
     }
 }
 
 #[test]
-fn init_alone_is_enough_for_a_loop_by_its_plain_command() {
-    let name = "init_alone_is_enough_for_a_loop_by_its_plain_command";
-    let Some(claude) = Claude::for_test(name) else { return };
+fn init_alone_is_enough_to_start_a_loop_by_the_plain_command() {
+    let claude = Claude::for_test();
     let sandbox = fresh_project();
     sandbox.ralph(&["init", "--yes"]).success();
-    let seen = Session::new(&claude, &sandbox)
+    let seen = ClaudeSession::new(&claude, &sandbox)
         .already_installed()
         .prompt("/ralph-loop \"make the file\" --completion-promise DONE")
         .play(Script::new().main(vec![
@@ -82,7 +79,7 @@ fn init_alone_is_enough_for_a_loop_by_its_plain_command() {
         ]));
     assert_eq!(
         verdicts_of(&sandbox, "make-the-file"),
-        ["held gates_failed", "held gates_failed", "verified all_gates_passed"],
+        ["blocked gates_failed", "blocked gates_failed", "verified all_gates_passed"],
         "{seen}"
     );
     let begun = sandbox.events_named("began");
@@ -97,12 +94,11 @@ fn init_alone_is_enough_for_a_loop_by_its_plain_command() {
 }
 
 #[test]
-fn init_with_the_guard_holds_a_session_that_changed_something_and_no_other() {
-    let name = "init_with_the_guard_holds_a_session_that_changed_something_and_no_other";
-    let Some(claude) = Claude::for_test(name) else { return };
+fn init_with_the_guard_blocks_only_a_session_that_changed_something() {
+    let claude = Claude::for_test();
     let sandbox = fresh_project();
     sandbox.ralph(&["init", "--yes", "--guard", "session,check"]).success();
-    let session = || Session::new(&claude, &sandbox).already_installed();
+    let session = || ClaudeSession::new(&claude, &sandbox).already_installed();
     let look = Turn::tool("Read", json!({"file_path": sandbox.path("Makefile")}));
     let seen =
         session().prompt("What is here?").play(Script::new().main(vec![look, Turn::say("A Makefile.")]));
@@ -114,6 +110,10 @@ fn init_with_the_guard_holds_a_session_that_changed_something_and_no_other() {
         bash("touch done.txt").expecting("gate `test` failed"),
         Turn::say("Done now."),
     ]));
-    assert_eq!(verdicts_of(&sandbox, "guard-"), ["held gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(
+        verdicts_of(&sandbox, "guard-"),
+        ["blocked gates_failed", "verified all_gates_passed"],
+        "{seen}"
+    );
     sandbox.ralph(&["doctor", "--json"]).success();
 }

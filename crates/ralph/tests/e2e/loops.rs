@@ -1,4 +1,4 @@
-//! A session loop with the real client: it is held until the promise is given and the gates pass.
+//! A session loop with the real client: it is blocked until the promise is given and the gates pass.
 
 mod background;
 mod claimed;
@@ -9,38 +9,37 @@ mod limits;
 mod places;
 mod promises;
 
-use ralph_testkit::{Claude, Script, Turn};
+use ralph_testkit::{Claude, Sandbox, Script, Turn};
 use serde_json::Value;
 
-use crate::session::{Session, bash, verdicts_of};
-use crate::support::Sandbox;
+use crate::session::{ClaudeSession, Seen, bash, life_of, verdicts_of};
 
-/// What the person types; the loop's id begins with [`LOOP`].
+/// The user's prompt; the loop's id begins with [`LOOP`].
 const START: &str = "/ralph:ralph-loop \"make the file\" --completion-promise DONE";
 const LOOP: &str = "make-the-file";
 
 const PROMISE: &str = "It is finished.\n\n<promise>DONE</promise>";
 
-const HELD: &str = "held gates_failed";
+const BLOCKED: &str = "blocked gates_failed";
 const VERIFIED: &str = "verified all_gates_passed";
 
-/// A repo whose one gate wants the file `done`.
+/// A repo whose one gate requires the file `done`.
 fn unfinished() -> Sandbox {
     Sandbox::gated("verify:\n  - test -e done\n")
 }
 
-/// The same with the file: only what the agent says is missing.
+/// The same with the file: only the promise is missing.
 fn finished() -> Sandbox {
     let sandbox = unfinished();
     sandbox.file("done", "");
     sandbox
 }
 
-fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> Session<'a> {
-    Session::new(claude, sandbox).with_our_plugin()
+fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
+    ClaudeSession::new(claude, sandbox).with_our_plugin()
 }
 
-/// An error that the client does not try again: its turn ends, and the loop does not.
+/// An error that the client does not retry: its turn ends, and the loop does not.
 fn refused() -> Turn {
     Turn::api_error(403, "permission_error", "nope")
 }
@@ -51,32 +50,40 @@ fn attempts(sandbox: &Sandbox) -> Vec<u64> {
     judged.iter().map(|event| event["attempt"].as_u64().expect("a number")).collect()
 }
 
-/// How the one loop stands, by `ralph status --json`.
-fn standing(sandbox: &Sandbox) -> Value {
+/// The status of the one loop, by `ralph status --json`.
+fn loop_status(sandbox: &Sandbox) -> Value {
     sandbox.state()["status"].clone()
 }
 
 #[test]
 fn a_loop_ends_only_with_the_promise_and_green_gates() {
-    let Some(claude) = Claude::for_test("a_loop_ends_only_with_the_promise_and_green_gates") else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
             Turn::say("I looked around.")
-                .expecting("ralph holds this session until the task is shown to be done"),
+                .expecting("ralph keeps this session working until the task is verified"),
             Turn::say(PROMISE)
                 .expecting("Not done yet (iteration 1): gate `test -e done` failed")
-                .expecting("ralph holds this session for the task: make the file")
+                .expecting("ralph keeps this session working on the task: make the file")
                 .expecting_not("false promise"),
             bash("touch done").expecting("Not done yet (iteration 2)").expecting("false promise"),
             Turn::say("Now it is there.\n\n<promise>DONE</promise>"),
         ]));
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, HELD, VERIFIED], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, BLOCKED, VERIFIED], "{seen}");
     assert_eq!(attempts(&sandbox), [1, 2, 3]);
     let false_promises: Vec<Value> =
         sandbox.events_named("judged").iter().map(|event| event["false_promise"].clone()).collect();
     assert_eq!(false_promises, [Value::Null, true.into(), Value::Null], "{seen}");
-    assert!(seen.person_saw(&["UserPromptExpansion says", "make the file"]), "{seen}");
-    assert!(seen.person_saw(&["Stop says", "test -e done"]), "{seen}");
-    assert!(seen.person_saw(&["Loop done, verified"]), "{seen}");
+    assert!(seen.user_saw(&["UserPromptExpansion says", "make the file"]), "{seen}");
+    assert!(seen.user_saw(&["Stop says", "test -e done"]), "{seen}");
+    assert!(seen.user_saw(&["Loop done, verified"]), "{seen}");
     assert!(!sandbox.exists(".claude/ralph-loop.local.md"), "the file of a loop that is over");
+}
+
+/// A loop that was paused with its session after one judged stop continued in the next run, to a verified end.
+#[track_caller]
+fn resumed_and_verified(sandbox: &Sandbox, seen: &Seen) {
+    let life = life_of(sandbox, LOOP);
+    assert_eq!(life[3..], ["paused session_ended", "bound", "resumed", BLOCKED, VERIFIED], "{seen}");
+    assert_eq!(attempts(sandbox), [1, 2, 3]);
 }

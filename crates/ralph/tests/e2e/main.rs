@@ -1,27 +1,26 @@
-//! The real clients, offline, with a scripted model: Claude Code calls the real hook in whole sessions, and the driver runs
-//! Claude Code, Codex and Gemini CLI. What the client is told, what the model is told and what the ledger says must be the
-//! same story. `RALPH_E2E=off` leaves these tests out.
+//! The real clients, offline, with a scripted model: Claude Code calls the real hook in whole sessions, and the
+//! driver runs
+//! Claude Code, Codex and Gemini CLI. The client's input, the model's input and the ledger must agree.
+//! The clients are installed from npm once, into a cache folder, so these tests run only on request.
+//!
+//!   cargo test -p ralph --test e2e
 
 mod session;
-#[path = "../it/support.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    clippy::disallowed_methods,
-    reason = "the sandbox is shared; these tests need only some of it"
-)]
-mod support;
 
+/// The binary under test.
+const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
+
+mod blocked;
 mod broken;
 mod driver;
 mod guarded;
-mod held;
 mod installed;
 mod interrupted;
 mod loops;
 mod openspec;
 mod plugin;
 mod released;
+mod seeds;
 mod tampered;
 mod team;
 mod untouched;

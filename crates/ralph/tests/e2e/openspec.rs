@@ -1,11 +1,11 @@
-//! A loop over a change that the real OpenSpec command made, carried by the real client: its tasks, its budget of agent
-//! calls, its errors, and its way into the archive.
+//! A loop over a change made by the real OpenSpec command, in a session of the real client: its tasks, its budget of
+//! agent
+//! calls, its errors, and its archiving.
 
-use ralph_testkit::{Claude, Lane, OpenSpec, Script, Turn};
+use ralph_testkit::{Claude, Finished, Lane, OpenSpec, Sandbox, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::session::{Seen, Session, bash, ended, life_of, verdicts_of};
-use crate::support::{Ran, Sandbox};
+use crate::session::{ClaudeSession, Seen, bash, ended, life_of, verdicts_of};
 
 const START: &str = "/ralph:ralph-loop --openspec add-foo";
 /// The beginning of the loop's id.
@@ -22,14 +22,14 @@ const DELTA: &str = "## ADDED Requirements\n\n### Requirement: A foo\n\nThe proj
 const FIVE_TASKS: &str = "## 1. The file (sequential)\n\n- [ ] 1.1 Name it\n- [ ] 1.2 Write it\n\n\
                           ## 2. Around it (sequential, depends: 1)\n\n- [ ] 2.1 Test it\n- [ ] 2.2 Describe it\n- [ ] 2.3 Show it\n";
 
-/// A repo with the change `add-foo`, laid out by the command and filled in as an agent does.
+/// A repo with the change `add-foo`, created by the command and filled in as an agent does.
 struct Change<'a> {
     openspec: &'a OpenSpec,
     sandbox: Sandbox,
 }
 
 impl<'a> Change<'a> {
-    /// Its gates want the file `foo`, and the command's own word that the change is sound.
+    /// Its gates require the file `foo`, and that the command validates the change.
     fn new(openspec: &'a OpenSpec) -> Self {
         let gates = "verify:\n  - test -e foo\n  - openspec validate add-foo --strict --no-interactive\n";
         let change = Self { openspec, sandbox: Sandbox::gated(gates) };
@@ -42,12 +42,12 @@ impl<'a> Change<'a> {
         change
     }
 
-    fn openspec(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.openspec.run(&self.sandbox.project(), &self.sandbox.home(), arguments))
+    fn openspec(&self, arguments: &[&str]) -> Finished {
+        Finished::of(self.openspec.run(&self.sandbox.project(), &self.sandbox.home(), arguments))
     }
 
-    fn session(&self, claude: &Claude) -> Session<'_> {
-        Session::new(claude, &self.sandbox)
+    fn session(&self, claude: &Claude) -> ClaudeSession<'_> {
+        ClaudeSession::new(claude, &self.sandbox)
             .with_our_plugin()
             .with_openspec(self.openspec)
             .env("RALPH_LANG", "zh-TW")
@@ -58,7 +58,7 @@ impl<'a> Change<'a> {
         life_of(&self.sandbox, LOOP)
     }
 
-    /// The changes that the command has in the archive.
+    /// The changes in the archive, as the command lists them.
     fn archived(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.sandbox.path("openspec/changes/archive")).expect("the archive");
         let folders = entries.flatten().filter(|entry| entry.path().is_dir());
@@ -66,10 +66,8 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Both real programs, or neither.
-fn programs(test: &str) -> Option<(Claude, OpenSpec)> {
-    let claude = Claude::for_test(test)?;
-    Some((claude, OpenSpec::for_test(test)?))
+fn programs() -> (Claude, OpenSpec) {
+    (Claude::for_test(), OpenSpec::for_test())
 }
 
 /// Ticks these tasks.
@@ -83,7 +81,7 @@ fn ticking(numbers: &[&str]) -> String {
     format!("sed {} {TASKS} > ../ticked && cp ../ticked {TASKS}", edits.join(" "))
 }
 
-/// A sub-agent that has nothing to say about its work.
+/// A sub-agent that reports nothing about its work.
 fn worker() -> Lane {
     Lane::new("sub-agent").when_first_user_contains("SUB-TASK").then_repeat(Turn::say("I did my part."))
 }
@@ -92,10 +90,10 @@ fn call_worker() -> Turn {
     Turn::agent("worker", "SUB-TASK", false)
 }
 
-/// The lines of the one thing shown to the person that has this in it.
+/// The lines of the one message to the user that contains this.
 #[track_caller]
 fn banner<'a>(seen: &'a Seen, words: &str) -> Vec<&'a str> {
-    let shown = seen.shown_to_person();
+    let shown = seen.shown_to_user();
     let shown: Vec<&&str> = shown.iter().filter(|text| text.contains(words)).collect();
     assert_eq!(shown.len(), 1, "{words}\n{seen}");
     let prefixes = ["Stop says: ", "UserPromptSubmit says: "];
@@ -106,8 +104,7 @@ fn banner<'a>(seen: &'a Seen, words: &str) -> Vec<&'a str> {
 
 #[test]
 fn a_change_runs_to_completion_and_is_archived_by_the_command_itself() {
-    let name = "a_change_runs_to_completion_and_is_archived_by_the_command_itself";
-    let Some((claude, openspec)) = programs(name) else { return };
+    let (claude, openspec) = programs();
     let change = Change::new(&openspec);
     let compared = format!(
         "{} && openspec list --json > ../list.json && ralph status > ../status.txt",
@@ -124,12 +121,12 @@ fn a_change_runs_to_completion_and_is_archived_by_the_command_itself() {
         tick(&["2.3"])
             .expecting("1 of 5 tasks are open")
             .expecting("4 of 5 tasks are done.\nNext task: 2.3 Show it")
-            .expecting("You promised <promise>所有任務完成</promise>, and it is not so yet. That was counted as a false promise."),
+            .expecting("You promised <promise>所有任務完成</promise>, but the work is not done. This was counted as a false promise."),
         Turn::say(PROMISE),
     ]));
     assert_eq!(
         verdicts_of(&change.sandbox, LOOP),
-        ["held gates_failed", "held tasks_open", "held tasks_open", VERIFIED],
+        ["blocked gates_failed", "blocked tasks_open", "blocked tasks_open", VERIFIED],
         "{seen}"
     );
     assert_eq!(change.sandbox.state()["status"], ended("verified"));
@@ -150,13 +147,12 @@ fn a_change_runs_to_completion_and_is_archived_by_the_command_itself() {
     assert!(!change.sandbox.read(&format!("openspec/changes/archive/{name}/tasks.md")).contains("[ ]"));
     assert!(change.sandbox.read("openspec/specs/foo/spec.md").contains("### Requirement: A foo"));
     assert_eq!(change.openspec(&["list", "--json"]).success().json()["changes"], json!([]));
-    assert!(seen.person_saw(&["Stop says", "5/5", &format!("openspec/changes/archive/{name}")]), "{seen}");
+    assert!(seen.user_saw(&["Stop says", "5/5", &format!("openspec/changes/archive/{name}")]), "{seen}");
 }
 
 #[test]
-fn the_budget_of_agent_calls_pauses_with_the_banner_and_the_word_grants_it_again() {
-    let name = "the_budget_of_agent_calls_pauses_with_the_banner_and_the_word_grants_it_again";
-    let Some((claude, openspec)) = programs(name) else { return };
+fn the_agent_call_budget_pauses_with_the_banner_and_continue_renews_it() {
+    let (claude, openspec) = programs();
     let change = Change::new(&openspec);
     let seen = change
         .session(&claude)
@@ -166,7 +162,7 @@ fn the_budget_of_agent_calls_pauses_with_the_banner_and_the_word_grants_it_again
             tick(&["1.1", "1.2"]),
             call_worker(),
             call_worker(),
-            // At the limit nobody is called any more.
+            // At the limit no further agent is called.
             call_worker(),
             Turn::say("I stop here.").expecting("the 2 agent calls of this loop are used up"),
             call_worker().expecting("2 of 5 tasks are done.\nNext task: 2.1 Test it").expecting_not("迭代"),
@@ -182,7 +178,7 @@ fn the_budget_of_agent_calls_pauses_with_the_banner_and_the_word_grants_it_again
         &called,
         &[at_limit, "resumed renewed"],
         &called,
-        &["held gates_failed"],
+        &["blocked gates_failed"],
         &called,
         &[at_limit, "paused session_ended"],
     ];
@@ -206,17 +202,16 @@ fn the_budget_of_agent_calls_pauses_with_the_banner_and_the_word_grants_it_again
         ],
         "{seen}"
     );
-    assert!(seen.person_saw(&["Stop says", "迭代: #3 / 4"]), "{seen}");
-    assert!(seen.person_saw(&["已達最大迭代次數 (4)", "「繼續」- 再執行 2 次迭代"]), "{seen}");
+    assert!(seen.user_saw(&["Stop says", "迭代: #3 / 4"]), "{seen}");
+    assert!(seen.user_saw(&["已達最大迭代次數 (4)", "「繼續」- 再執行 2 次迭代"]), "{seen}");
     assert_eq!(seen.served.lane("sub-agent").len(), 4, "{seen}");
 }
 
 #[test]
-fn three_typed_errors_pause_with_the_list_and_the_word_goes_on_at_the_first_open_task() {
-    let name = "three_typed_errors_pause_with_the_list_and_the_word_goes_on_at_the_first_open_task";
-    let Some((claude, openspec)) = programs(name) else { return };
+fn three_typed_errors_pause_with_the_list_and_continue_resumes_at_the_first_open_task() {
+    let (claude, openspec) = programs();
     let change = Change::new(&openspec);
-    let nobody = || Turn::agent("nobody", "SUB-TASK", false);
+    let unknown_agent = || Turn::agent("nobody", "SUB-TASK", false);
     let seen = change
         .session(&claude)
         .then_prompt("Try again.")
@@ -224,30 +219,30 @@ fn three_typed_errors_pause_with_the_list_and_the_word_goes_on_at_the_first_open
         .then_prompt("繼續")
         .play(Script::new().main(vec![
             tick(&["1.1"]),
-            nobody(),
+            unknown_agent(),
             Turn::api_error(403, "permission_error", "nope"),
             bash(&format!("touch foo; mv {TASKS} ../taken")).expecting("Try again."),
             Turn::say("The list is gone."),
             bash(&format!("mv ../taken {TASKS}")).expecting("Put the list back."),
             Turn::say("It is back."),
-            // One error after the word is the first in a row.
-            nobody().expecting("1 of 5 tasks are done.\nNext task: 1.2 Write it"),
+            // After `continue` the next error is the first in a row.
+            unknown_agent().expecting("1 of 5 tasks are done.\nNext task: 1.2 Write it"),
             tick(&["1.2", "2.1", "2.2", "2.3"]),
             Turn::say(PROMISE),
         ]));
-    let erred = "erred agent_execution";
+    let error_seen = "error_seen agent_execution";
     assert_eq!(
         change.life(),
-        ["began", "bound", erred, erred, "paused task_list_gone", "resumed", erred, VERIFIED],
+        ["began", "bound", error_seen, error_seen, "paused task_list_gone", "resumed", error_seen, VERIFIED],
         "{seen}"
     );
     let in_a_row: Vec<u64> = change
         .sandbox
-        .events_named("erred")
+        .events_named("error_seen")
         .iter()
         .map(|event| event["in_a_row"].as_u64().expect("a number"))
         .collect();
-    assert_eq!(in_a_row, [1, 2, 1], "the third was a stop that nobody could judge");
+    assert_eq!(in_a_row, [1, 2, 1], "the third was a stop that could not be judged");
 
     let lines = banner(&seen, "錯誤中斷");
     assert_eq!(lines[2], "║                    ❌ Loop 錯誤中斷                            ║");

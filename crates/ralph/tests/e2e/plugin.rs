@@ -1,39 +1,39 @@
-//! Every agent and skill of the plugin, and its help, as the real client loads and runs them. Its other commands are shown
+//! Every agent and skill of the plugin, and its help, as the real client loads and runs them. Its other commands are
+//! tested
 //! in [`crate::loops`].
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use ralph_testkit::{Claude, Lane, Script, Turn};
+use ralph_testkit::{Claude, Lane, Sandbox, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::session::{Session, bash, gate_runs, life_of, verdicts, verdicts_of};
-use crate::support::Sandbox;
+use crate::session::{ClaudeSession, bash, gate_runs, life_of, verdicts, verdicts_of};
 
 const START: &str = "/ralph:ralph-loop \"make the file\" --completion-promise DONE";
 const LOOP: &str = "make-the-file";
-const HELD: &str = "held gates_failed";
+const BLOCKED: &str = "blocked gates_failed";
 const VERIFIED: &str = "verified all_gates_passed";
 
-/// The agents of the plugin, and a line of each that its model must have been given.
+/// The agents of the plugin, and a line of each that its model must have received.
 const AGENTS: [(&str, &str); 5] = [
     ("ralph-coder", "You write the code."),
-    ("ralph-tester", "You find out whether it works."),
-    ("ralph-reviewer", "You read the change as somebody who must live with it."),
-    ("ralph-debugger", "You find the cause; ralph-coder mends it."),
-    ("check", "Look at what was changed and compare it with what was asked for."),
+    ("ralph-tester", "You find out whether the change works."),
+    ("ralph-reviewer", "You review the change as its future maintainer."),
+    ("ralph-debugger", "You find the cause; ralph-coder fixes it."),
+    ("check", "Review the changes against the request."),
 ];
 const SKILLS: [&str; 2] = ["ralph-audit", "ralph-iterate"];
-/// All but the last are those of [`crate::loops`].
+/// All but the last are tested in [`crate::loops`].
 const COMMANDS: [&str; 4] = ["ralph-loop", "cancel-ralph", "ralph-status", "ralph-help"];
 
 fn unfinished() -> Sandbox {
     Sandbox::gated("verify:\n  - printf x >> ../canary; test -e done\n")
 }
 
-fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> Session<'a> {
-    Session::new(claude, sandbox).with_our_plugin()
+fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
+    ClaudeSession::new(claude, sandbox).with_our_plugin()
 }
 
 /// The main agent's call of an agent of the plugin.
@@ -41,7 +41,7 @@ fn call(name: &str) -> Turn {
     Turn::agent(format!("ralph:{name}"), format!("PART-OF-{name}"), false)
 }
 
-/// What that agent does; a request without the plugin's own words for it is nobody's.
+/// The turns of that agent; a request without the plugin's own text matches no lane.
 fn part_of(name: &str, turns: Vec<Turn>) -> Lane {
     let (_, words) = AGENTS.iter().find(|(agent, _)| *agent == name).expect("an agent of the plugin");
     Lane::new(name)
@@ -50,7 +50,7 @@ fn part_of(name: &str, turns: Vec<Turn>) -> Lane {
         .turns(turns)
 }
 
-/// The names in a folder of the plugin, without what files end in.
+/// The names in a folder of the plugin, without file extensions.
 fn in_plugin(folder: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin").join(folder);
     let entries = fs::read_dir(&folder).expect("a folder of the plugin");
@@ -59,7 +59,7 @@ fn in_plugin(folder: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_the_plugin_brings_is_what_is_shown_here() {
+fn the_plugin_contains_exactly_what_these_tests_cover() {
     let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(in_plugin("agents"), named(&AGENTS.map(|(name, _)| name)));
     assert_eq!(in_plugin("skills"), named(&SKILLS));
@@ -67,10 +67,8 @@ fn what_the_plugin_brings_is_what_is_shown_here() {
 }
 
 #[test]
-fn every_agent_of_the_plugin_works_and_what_it_reports_is_read() {
-    let Some(claude) = Claude::for_test("every_agent_of_the_plugin_works_and_what_it_reports_is_read") else {
-        return;
-    };
+fn every_agent_of_the_plugin_works_and_its_report_is_read() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let says = |words: &str| vec![Turn::say(words)];
     let script = Script::new()
@@ -93,7 +91,7 @@ fn every_agent_of_the_plugin_works_and_what_it_reports_is_read() {
             call("ralph-debugger").expecting("the debugger (ralph-debugger) finds the cause next"),
             call("ralph-reviewer").expecting("DIAGNOSIS: DONE"),
             Turn::say("It was rejected.").expecting("REVIEW: REJECT"),
-            call("check").expecting("The reviewer rejected it: the developer (ralph-coder) mends that next."),
+            call("check").expecting("The reviewer rejected it: the developer (ralph-coder) fixes that next."),
             Turn::say("Now it is there.\n\n<promise>DONE</promise>").expecting("I made the file."),
         ]);
     let seen = session(&claude, &sandbox).prompt(START).play(script);
@@ -104,14 +102,14 @@ fn every_agent_of_the_plugin_works_and_what_it_reports_is_read() {
             "agent_finished ralph-coder",
             "agent_called ralph-tester",
             "agent_finished ralph-tester",
-            HELD,
+            BLOCKED,
         ],
         &[
             "agent_called ralph-debugger",
             "agent_finished ralph-debugger",
             "agent_called ralph-reviewer",
             "agent_finished ralph-reviewer",
-            HELD,
+            BLOCKED,
         ],
         &["agent_called check", "agent_finished check", VERIFIED],
     ];
@@ -124,15 +122,14 @@ fn every_agent_of_the_plugin_works_and_what_it_reports_is_read() {
         "{seen}"
     );
     // The checking agent has a loop of its own.
-    assert_eq!(verdicts(&sandbox), [HELD, VERIFIED], "{seen}");
-    assert!(seen.person_saw(&["Loop done, verified"]), "{seen}");
+    assert_eq!(verdicts(&sandbox), [BLOCKED, VERIFIED], "{seen}");
+    assert!(seen.user_saw(&["Loop done, verified"]), "{seen}");
 }
 
-/// The skill is a fork: an agent of its own, which leads others.
+/// The skill is a fork: an agent of its own, which calls others.
 #[test]
 fn the_iterate_skill_leads_a_coder_and_a_tester_until_the_gates_pass() {
-    let name = "the_iterate_skill_leads_a_coder_and_a_tester_until_the_gates_pass";
-    let Some(claude) = Claude::for_test(name) else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let leader =
         Lane::new("leader").when_first_user_contains("You are the leader: you split the task").turns(vec![
@@ -151,13 +148,15 @@ fn the_iterate_skill_leads_a_coder_and_a_tester_until_the_gates_pass() {
     assert_eq!(seen.served.lane("leader").len(), 4, "{seen}");
     assert!(seen.output.results().concat().contains("VERIFIED_DONE"), "{seen}");
     assert_eq!(verdicts_of(&sandbox, "verify"), [VERIFIED], "{seen}");
-    assert_eq!(gate_runs(&sandbox), 1);
+    assert_eq!(verdicts_of(&sandbox, LOOP), [VERIFIED], "{seen}");
+    // The coder's stop, the leader's own check, and the leader's stop.
+    assert_eq!(gate_runs(&sandbox), 3);
 }
 
-/// By the person's command, and by the agent's own choice.
+/// By the user's command, and by the agent's own choice.
 #[test]
-fn the_audit_skill_has_the_report_written() {
-    let Some(claude) = Claude::for_test("the_audit_skill_has_the_report_written") else { return };
+fn the_audit_skill_writes_the_report() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let allowed = json!({"permissions": {"allow": ["Skill(ralph:ralph-audit)"]}});
     sandbox.file(".claude/settings.local.json", &allowed.to_string());
@@ -166,7 +165,7 @@ fn the_audit_skill_has_the_report_written() {
         let content = format!("# Audit Report\n\nDecision: {decision}\n");
         Turn::tool("Write", json!({"file_path": file, "content": content}))
     };
-    let audit = "Read the work as it stands and write down what you find.";
+    let audit = "Review the current work and write down what you find.";
     let seen = session(&claude, &sandbox)
         .prompt("/ralph:ralph-audit the door")
         .then_prompt("And what do you say now?")
@@ -182,17 +181,16 @@ fn the_audit_skill_has_the_report_written() {
 }
 
 #[test]
-fn the_help_is_shown_as_it_stands_and_starts_nothing() {
-    let Some(claude) = Claude::for_test("the_help_is_shown_as_it_stands_and_starts_nothing") else { return };
+fn the_help_is_answered_without_the_model_and_starts_nothing() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
-    let help = "**ralph: done means verified.**";
-    let seen = session(&claude, &sandbox).prompt("/ralph:ralph-help").play(Script::new().main(vec![
-            Turn::say(help)
-                .expecting(help)
-                .expecting("/ralph:ralph-loop TASK [OPTIONS]")
-                .expecting("/ralph:cancel-ralph"),
-        ]));
-    assert_eq!(seen.output.results(), [help], "{seen}");
+    let seen = session(&claude, &sandbox).prompt("/ralph:ralph-help").play(Script::new());
+    let help = seen.output.results().concat();
+    assert!(
+        help.contains("/ralph:ralph-loop TASK [OPTIONS]") && help.contains("/ralph:cancel-ralph"),
+        "{seen}"
+    );
+    assert_eq!(seen.requests_of_session(), 0, "{seen}");
     assert_eq!(sandbox.events(), Vec::<Value>::new());
     assert_eq!(gate_runs(&sandbox), 0);
 }

@@ -1,4 +1,4 @@
-//! One session of the real client in a sandbox, with ralph's hooks installed as a person has them.
+//! One session of the real client in a sandbox, with ralph's hooks installed as a user has them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,32 +7,33 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use ralph_testkit::{
-    Claude, ClaudeOutput, ClaudeRun, ClaudeTerminal, Lane, OpenSpec, Script, ScriptedModel, Served, Turn,
+    Claude, ClaudeOutput, ClaudeRun, ClaudeTerminal, Lane, OpenSpec, Sandbox, Script, ScriptedModel, Served,
+    Turn,
 };
 use serde_json::{Value, json};
 
-use crate::support::{RALPH, Sandbox};
+use crate::RALPH;
 
-/// Gates that append a byte here say that they ran, and change nothing in the tree that they judge.
+/// Gates append a byte here to record their run without changing the tree that they judge.
 pub(crate) const CANARY: &str = "../canary";
 
 /// In the prompt of every sub-agent: how the model's lane recognises it.
 const SUB_TASK: &str = "SUB-TASK";
 
-/// Whether the main agent waits for the sub-agent. In the background it is told by a `<task-notification>` prompt.
+/// Whether the main agent waits for the sub-agent. In the background it is notified by a `<task-notification>` prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
     InForeground,
     InBackground,
 }
 
-/// A main agent that starts one sub-agent, which does `turns`; `last` is the main agent's turn after the sub-agent's end.
+/// A main agent that starts one sub-agent, which runs `turns`; `last` is the main agent's turn after the sub-agent's end.
 pub(crate) fn one_sub_agent(name: &str, runs: Runs, turns: Vec<Turn>, last: Turn) -> Script {
     let background = runs == Runs::InBackground;
     let mut main = vec![Turn::agent(name, SUB_TASK, background)];
     let mut lane = Lane::new("sub-agent").when_first_user_contains(SUB_TASK);
     for (at, turn) in turns.into_iter().enumerate() {
-        // The main agent's own turn ends first, whatever the machine is busy with.
+        // The main agent's own turn ends first, however busy the machine is.
         let turn = if background && at == 0 { turn.delay(Duration::from_millis(700)) } else { turn };
         lane = lane.turn(turn);
     }
@@ -48,10 +49,10 @@ pub(crate) fn bash(command: &str) -> Turn {
 }
 
 /// A session before it is run.
-pub(crate) struct Session<'a> {
+pub(crate) struct ClaudeSession<'a> {
     sandbox: &'a Sandbox,
     run: ClaudeRun,
-    /// None where the project has its own settings already.
+    /// None if the project has its own settings already.
     hooks: Option<Hooks>,
     exit: i32,
     /// Whether another session of the same sandbox is still running.
@@ -65,7 +66,7 @@ struct Hooks {
     timeout: u64,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ClaudeSession<'a> {
     pub(crate) fn new(claude: &Claude, sandbox: &'a Sandbox) -> Self {
         let agent = |tools: &[&str]| json!({"description": "Scripted", "prompt": "You are scripted.", "tools": tools});
         let run = claude
@@ -77,7 +78,7 @@ impl<'a> Session<'a> {
         Self { sandbox, run, hooks, exit: 0, beside_another: false, path: Vec::new() }
     }
 
-    /// Leaves the settings of the project as they are: somebody installed the hooks already.
+    /// Leaves the settings of the project as they are: the hooks are installed already.
     pub(crate) fn already_installed(mut self) -> Self {
         self.hooks = None;
         self
@@ -95,25 +96,25 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// What the person types.
+    /// The user's prompt.
     pub(crate) fn prompt(mut self, prompt: &str) -> Self {
         self.run = self.run.prompt(prompt);
         self
     }
 
-    /// What the person types when what they typed before has its result.
+    /// The user's next prompt, sent after the previous one has its result.
     pub(crate) fn then_prompt(mut self, prompt: &str) -> Self {
         self.run = self.run.then_prompt(prompt);
         self
     }
 
-    /// The session of an earlier run goes on. Both need the same [`home`](Self::home).
+    /// Resumes the session of an earlier run. Both need the same [`home`](Self::home).
     pub(crate) fn resuming(self, earlier: &Seen) -> Self {
         let session = earlier.output.session().expect("the id of a session").to_owned();
         self.arg("--resume").arg(&session)
     }
 
-    /// The run is cut off after so many answers of the model, which is no good end for the client.
+    /// Ends the run after so many answers of the model, which the client reports as an error.
     pub(crate) fn cut_off_after(mut self, turns: usize) -> Self {
         self.exit = 1;
         self.arg("--max-turns").arg(&turns.to_string())
@@ -125,7 +126,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// A home that is kept, so that a later run can carry the session on.
+    /// A home that is kept, so that a later run can resume the session.
     pub(crate) fn home(mut self, home: &Path) -> Self {
         self.run = self.run.home(home);
         self
@@ -152,7 +153,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Puts the folder of the binary on the client's `PATH`, as an installed one is.
+    /// Puts the folder of the binary on the client's `PATH`, like an installed one.
     pub(crate) fn with_ralph_on_path(mut self) -> Self {
         self.path.push(Path::new(RALPH).parent().expect("a folder").to_owned());
         self
@@ -164,14 +165,14 @@ impl<'a> Session<'a> {
         OpenSpec::QUIET.iter().fold(self, |session, (name, value)| session.env(name, value))
     }
 
-    /// Starts it in a terminal, where the client has events that it has nowhere else.
+    /// Starts it in a terminal, where the client has additional events.
     #[track_caller]
     pub(crate) fn in_terminal(self, script: Script) -> (ClaudeTerminal, ScriptedModel) {
         let model = ScriptedModel::start(script).expect("a port on loopback");
         (ClaudeTerminal::start(&hooked(self.run, self.hooks.as_ref()), &model), model)
     }
 
-    /// Runs it to its end. A run that left the script, or a client that did not end well, has failed.
+    /// Runs it to its end. A deviation from the script or a failed client fails the test.
     #[track_caller]
     pub(crate) fn play(self, script: Script) -> Seen {
         let model = ScriptedModel::start(script).expect("a port on loopback");
@@ -201,7 +202,7 @@ fn search_path(first: &[PathBuf]) -> OsString {
     std::env::join_paths(first.iter().chain(&system)).expect("folders without a colon")
 }
 
-/// The hooks as the plugin has them, with another command line and another patience.
+/// The plugin's hooks, with another command line and another timeout.
 fn hooks(deadline: &str, timeout: u64) -> Value {
     let text = include_str!("../../../../plugin/hooks/hooks.json");
     let mut settings: Value = serde_json::from_str(text).expect("JSON");
@@ -226,28 +227,28 @@ impl std::fmt::Display for Seen {
 }
 
 impl Seen {
-    /// What the client showed the person of our words, in order: `Stop says: …`.
-    pub(crate) fn shown_to_person(&self) -> Vec<&str> {
+    /// What the client showed the user of our messages, in order: `Stop says: …`.
+    pub(crate) fn shown_to_user(&self) -> Vec<&str> {
         let shown = self.output.rows.iter().filter(|row| row["subtype"] == "informational");
         shown.filter_map(|row| row["content"].as_str()).collect()
     }
 
-    /// What the hook answered when sub-agents stopped.
+    /// The hook's answers to stops of sub-agents.
     pub(crate) fn answers(&self) -> Vec<Value> {
         let answers = self.output.hook_responses("SubagentStop");
         let parsed = |row: &&Value| serde_json::from_str(row["stdout"].as_str().unwrap_or_default()).ok();
         answers.iter().map(|row| parsed(row).unwrap_or(Value::Null)).collect()
     }
 
-    /// How often the model was asked in the main conversation.
+    /// The number of requests of the main conversation.
     pub(crate) fn requests_of_session(&self) -> usize {
         self.served.lane("main").len()
     }
 
-    /// Whether something was shown to the person with all of these words in it.
-    pub(crate) fn person_saw(&self, words: &[&str]) -> bool {
+    /// Whether a message to the user contains all of these words.
+    pub(crate) fn user_saw(&self, words: &[&str]) -> bool {
         let has_all = |text: &&str| words.iter().all(|word| text.contains(word));
-        self.shown_to_person().iter().any(has_all) || self.output.results().iter().any(has_all)
+        self.shown_to_user().iter().any(has_all) || self.output.results().iter().any(has_all)
     }
 
     pub(crate) fn requests_of_sub_agent(&self) -> usize {
@@ -255,19 +256,19 @@ impl Seen {
     }
 }
 
-/// What the ledger says became of the stops of `check`, in order, in short: `held gates_failed`.
+/// The verdicts on the stops of `check` in the ledger, in order and abbreviated.
 pub(crate) fn verdicts(sandbox: &Sandbox) -> Vec<String> {
     verdicts_of(sandbox, "check-")
 }
 
-/// The same of any loop, by the beginning of its id.
+/// The same for any loop, by a prefix of its id.
 pub(crate) fn verdicts_of(sandbox: &Sandbox, beginning: &str) -> Vec<String> {
     let events = sandbox.events();
     let of_loop = events.iter().filter(|event| event["loop"].as_str().expect("an id").starts_with(beginning));
     of_loop.filter_map(|line| in_short(&line["event"])).collect()
 }
 
-/// All that became of such a loop, in order, in short: its verdicts, and what happened between them.
+/// All steps of such a loop, in order and abbreviated: its verdicts, and the events between them.
 pub(crate) fn life_of(sandbox: &Sandbox, beginning: &str) -> Vec<String> {
     let events = sandbox.events();
     let of_loop = events.iter().filter(|event| event["loop"].as_str().expect("an id").starts_with(beginning));
@@ -282,7 +283,7 @@ fn step_in_short(event: &Value) -> Option<String> {
         "resumed" => Value::Null,
         "paused" | "cancelled" => event["why"]["cause"].clone(),
         "agent_called" | "agent_finished" => event["name"].clone(),
-        "erred" => event["error"]["kind"].clone(),
+        "error_seen" => event["error"]["kind"].clone(),
         _ => return None,
     };
     Some(more.as_str().map_or_else(|| name.to_owned(), |more| format!("{name} {more}")))
@@ -292,22 +293,24 @@ fn in_short(event: &Value) -> Option<String> {
     let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     match event["event"].as_str()? {
         "judged" => Some(format!("{} {}", word(&event["verdict"]), word(&event["reason"]["code"]))),
-        "cannot_tell" => Some(format!("{} {}", word(&event["verdict"]), word(&event["trouble"]["trouble"]))),
+        "not_evaluated" => {
+            Some(format!("{} {}", word(&event["verdict"]), word(&event["trouble"]["trouble"])))
+        }
         "interrupted" => Some("interrupted".into()),
         _ => None,
     }
 }
 
-/// How the one loop of `check` stands, by `ralph status --json`.
+/// The status of the one loop of `check`, by `ralph status --json`.
 #[track_caller]
-pub(crate) fn standing(sandbox: &Sandbox) -> Value {
+pub(crate) fn loop_status(sandbox: &Sandbox) -> Value {
     let status = sandbox.status();
     let loops = status["loops"].as_array().expect("loops");
     let of_check = |entry: &&Value| entry["id"].as_str().is_some_and(|id| id.starts_with("check-"));
     let mut states = loops.iter().filter(of_check).map(|entry| entry["state"]["status"].clone());
-    let standing = states.next().unwrap_or_else(|| panic!("no loop of check: {status:#}"));
+    let loop_status = states.next().unwrap_or_else(|| panic!("no loop of check: {status:#}"));
     assert_eq!(states.next(), None, "more than one loop of check: {status:#}");
-    standing
+    loop_status
 }
 
 pub(crate) fn ended(verdict: &str) -> Value {
@@ -319,14 +322,14 @@ pub(crate) fn gate_runs(sandbox: &Sandbox) -> usize {
     fs::read(sandbox.path(CANARY)).map_or(0, |bytes| bytes.len())
 }
 
-/// Every file that ralph keeps, with its content.
+/// Every file that ralph stores, with its content.
 pub(crate) fn memory(sandbox: &Sandbox) -> BTreeMap<String, Vec<u8>> {
     let content =
         |name: &String| fs::read(sandbox.ralph_home().join(name)).expect("a file that was just listed");
     sandbox.remembered().into_iter().map(|name| (name.clone(), content(&name))).collect()
 }
 
-/// Whatever the client, its hooks and the gates started has `RALPH_HOME` in its environment.
+/// Every process that the client, its hooks and the gates started has `RALPH_HOME` in its environment.
 #[track_caller]
 fn assert_nothing_is_left(sandbox: &Sandbox) {
     let mark = format!("RALPH_HOME={}", sandbox.ralph_home().display());
@@ -341,7 +344,7 @@ fn assert_nothing_is_left(sandbox: &Sandbox) {
     }
 }
 
-/// Only Linux shows the environment of a process; elsewhere nobody is found.
+/// Only Linux shows the environment of a process; elsewhere no process is found.
 fn processes_with(variable: &[u8]) -> Vec<String> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let found = entries.flatten().filter(|entry| {

@@ -1,12 +1,11 @@
-//! Teams in the real client: a task that is called completed too early, and a teammate that wants to rest.
+//! Teams in the real client: a task that is marked completed too early, and a teammate that goes idle.
 
-use ralph_testkit::{Claude, Lane, Script, Turn};
+use ralph_testkit::{Claude, Lane, Sandbox, Script, Turn};
 use serde_json::{Value, json};
 
-use crate::session::{Session, bash};
-use crate::support::Sandbox;
+use crate::session::{ClaudeSession, bash};
 
-/// A committed repo whose gate fails until `done` is there.
+/// A committed repo whose gate fails until `done` exists.
 fn team(guard: &str) -> Sandbox {
     let sandbox = Sandbox::gated(&format!("verify: [test -e done]\nguard: [{guard}]\n"));
     sandbox.git(&["add", "-A"]);
@@ -18,12 +17,12 @@ fn verdicts(sandbox: &Sandbox) -> Vec<Value> {
     sandbox.events_named("judged").into_iter().map(|judged| judged["verdict"].clone()).collect()
 }
 
-/// The tools for tasks come with this model.
+/// The client offers the task tools with this model.
 const MODEL: [&str; 2] = ["--model", "claude-sonnet-4-5"];
 
 #[test]
 fn s4_r9_a_task_stays_open_until_the_gates_pass() {
-    let Some(claude) = Claude::for_test("s4_r9_a_task_stays_open_until_the_gates_pass") else { return };
+    let claude = Claude::for_test();
     let sandbox = team("tasks");
     let task = |status: &str| Turn::tool("TaskUpdate", json!({"taskId": "1", "status": status}));
     let script = Script::new().main(vec![
@@ -35,13 +34,13 @@ fn s4_r9_a_task_stays_open_until_the_gates_pass() {
         Turn::tool("TaskList", json!({})).expecting("Updated task #1"),
         Turn::say("Done.").expecting("#1 [completed] Build it"),
     ]);
-    Session::new(&claude, &sandbox).arg(MODEL[0]).arg(MODEL[1]).play(script);
-    assert_eq!(verdicts(&sandbox), ["held", "verified"]);
+    ClaudeSession::new(&claude, &sandbox).arg(MODEL[0]).arg(MODEL[1]).play(script);
+    assert_eq!(verdicts(&sandbox), ["blocked", "verified"]);
 }
 
 #[test]
-fn s4_r9_a_teammate_works_on_until_the_gates_pass() {
-    let Some(claude) = Claude::for_test("s4_r9_a_teammate_works_on_until_the_gates_pass") else { return };
+fn s4_r9_a_teammate_continues_until_the_gates_pass() {
+    let claude = Claude::for_test();
     let sandbox = team("teammates");
     let mate = Lane::new("mate")
         .when_first_user_contains("MATE-TASK")
@@ -53,7 +52,7 @@ fn s4_r9_a_teammate_works_on_until_the_gates_pass() {
     });
     let main = vec![Turn::tool("Agent", calls)];
     let script = Script::new().lane(mate).main(main).then_repeat(Turn::say("I wait for it."));
-    let (terminal, model) = Session::new(&claude, &sandbox)
+    let (terminal, model) = ClaudeSession::new(&claude, &sandbox)
         .arg(MODEL[0])
         .arg(MODEL[1])
         .env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", "1")
@@ -63,6 +62,6 @@ fn s4_r9_a_teammate_works_on_until_the_gates_pass() {
     drop(terminal);
     let served = model.finish();
     assert!(served.problems.is_empty(), "{:#?}", served.problems);
-    assert_eq!(verdicts(&sandbox), ["held", "verified"]);
+    assert_eq!(verdicts(&sandbox), ["blocked", "verified"]);
     assert_eq!(sandbox.events_named("began")[0]["subject"]["name"], "bob");
 }

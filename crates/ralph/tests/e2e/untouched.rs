@@ -1,9 +1,8 @@
-//! Who is not to be held is not touched, and where nobody accepted anything nothing runs.
+//! Unguarded agents are not affected, and without acceptance nothing runs.
 
-use ralph_testkit::{Claude, Lane, Script, Turn};
+use ralph_testkit::{Claude, Lane, Sandbox, Script, Turn};
 
-use crate::session::{CANARY, Runs, Session, gate_runs, memory, one_sub_agent};
-use crate::support::Sandbox;
+use crate::session::{CANARY, ClaudeSession, Runs, gate_runs, memory, one_sub_agent};
 
 fn canary_gate() -> String {
     format!("verify:\n  - printf x >> {CANARY}; test -e done.txt\n")
@@ -11,14 +10,12 @@ fn canary_gate() -> String {
 
 #[test]
 fn another_sub_agent_and_the_main_session_are_not_touched() {
-    let Some(claude) = Claude::for_test("another_sub_agent_and_the_main_session_are_not_touched") else {
-        return;
-    };
+    let claude = Claude::for_test();
     for runs in [Runs::InForeground, Runs::InBackground] {
         let sandbox = Sandbox::gated(&canary_gate());
         let before = memory(&sandbox);
         let script = one_sub_agent("worker", runs, vec![Turn::say("Done.")], Turn::say("All done."));
-        let seen = Session::new(&claude, &sandbox).play(script);
+        let seen = ClaudeSession::new(&claude, &sandbox).play(script);
 
         assert_eq!(
             seen.answers(),
@@ -28,16 +25,13 @@ fn another_sub_agent_and_the_main_session_are_not_touched() {
         assert!(!seen.output.hook_responses("Stop").is_empty(), "{seen}");
         assert_eq!(gate_runs(&sandbox), 0, "{seen}");
         assert_eq!(memory(&sandbox), before, "{seen}");
-        assert_eq!(seen.shown_to_person(), [""; 0], "{seen}");
+        assert_eq!(seen.shown_to_user(), [""; 0], "{seen}");
     }
 }
 
 #[test]
-fn in_an_untrusted_repo_nothing_runs_and_the_person_is_told_once() {
-    let Some(claude) = Claude::for_test("in_an_untrusted_repo_nothing_runs_and_the_person_is_told_once")
-    else {
-        return;
-    };
+fn in_an_untrusted_repo_nothing_runs_and_the_user_is_notified_once() {
+    let claude = Claude::for_test();
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", &canary_gate());
     let script = Script::new()
@@ -51,17 +45,14 @@ fn in_an_untrusted_repo_nothing_runs_and_the_person_is_told_once() {
             Turn::agent("check", "SUB-TASK 2", false),
             Turn::say("All done."),
         ]);
-    let seen = Session::new(&claude, &sandbox).play(script);
+    let seen = ClaudeSession::new(&claude, &sandbox).play(script);
 
     assert_eq!(gate_runs(&sandbox), 0, "{seen}");
     assert_eq!(sandbox.status()["trust"], "untrusted");
     assert_eq!(sandbox.status()["loops"].as_array().map(Vec::len), Some(0));
-    let shown = seen.shown_to_person();
+    let shown = seen.shown_to_user();
     assert_eq!(shown.len(), 1, "{shown:?}\n{seen}");
-    assert!(
-        shown[0].contains("no person has accepted the gates of ralph.yaml yet, so nothing was run"),
-        "{shown:?}"
-    );
+    assert!(shown[0].contains("the gates of ralph.yaml are not accepted yet"), "{shown:?}");
     assert!(shown[0].contains("accept them with `ralph trust` in"), "{shown:?}");
     assert_eq!(seen.answers().len(), 2, "{seen}");
     assert!(seen.answers().iter().all(|answer| answer.get("decision").is_none()), "{seen}");

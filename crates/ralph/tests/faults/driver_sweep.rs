@@ -1,7 +1,7 @@
-//! A kill or an error at the system calls of a driver while it drives: whoever goes on with the loop once the fault is
-//! gone ends it with the same iterations, and finds nothing half done.
+//! A kill or an error at the system calls of a running driver: a resume after the fault ends the loop
+//! with the same iterations, and finds nothing half done.
 //!
-//! There are several hundred of these calls in one short loop. A usual run kills at every call that writes, and spreads
+//! One short loop makes several hundred of these calls. A default run kills at every call that writes, and samples
 //! the rest evenly.
 
 use std::collections::VecDeque;
@@ -12,19 +12,19 @@ use ralph_core::model::verdict::Verdict;
 use crate::driven::{Disturbed, DrivenLoop};
 use crate::oracle::{Kept, KeptLedger, Tail};
 use crate::saved::{Saved, age, unfinished};
-use crate::support::Ran;
 use crate::sweep::{
     CALLS, Extent, FAULTS, Fault, Injured, Tally, ensure, extent, is_asked_for, on_two_cores, points,
 };
+use ralph_testkit::Finished;
 
-/// A repo before its loop begins, as it is before each fault.
+/// A repo before its loop begins, restored before each fault.
 struct Stage {
     driven: DrivenLoop,
     home: Saved,
     project: Saved,
 }
 
-/// Checkpoints are git's work, and it does not write when we do.
+/// Checkpoints are written by git, not by our own calls.
 const MORE: [&str; 1] = ["--no-checkpoints"];
 
 impl Stage {
@@ -35,7 +35,7 @@ impl Stage {
         Self { driven, home, project }
     }
 
-    /// One point: none where the loop was over before it came to it.
+    /// One point: None if the loop ended before it.
     fn point(&self, calls: &str, fault: Fault, number: u32) -> Option<Result<(), String>> {
         self.home.put_back();
         self.project.put_back();
@@ -44,7 +44,7 @@ impl Stage {
         if !injured.was_hit() {
             return None;
         }
-        let checked = self.after_fault(&injured).and_then(|()| self.after_it_is_gone(fault));
+        let checked = self.after_fault(&injured).and_then(|()| self.after_fault_is_removed(fault));
         Some(checked.map_err(|why| {
             let hits = injured.hits.join("\n    ");
             format!("{calls} {number}, {fault:?}: {why}\n    {hits}\n    {:?}", injured.ran)
@@ -53,7 +53,7 @@ impl Stage {
 
     fn after_fault(&self, injured: &Injured) -> Result<(), String> {
         let kept = Kept::look(&self.driven.sandbox.ralph_home(), Tail::MayBeTorn)?;
-        let Ran { code, stdout, stderr } = &injured.ran;
+        let Finished { code, stdout, stderr } = &injured.ran;
         let verdicts = kept.loop_named("count").map(KeptLedger::verdicts).unwrap_or_default();
         let verified = verdicts.last() == Some(&Verdict::Verified);
         ensure(verified || !stdout.contains("VERIFIED_DONE"), "said to be verified, and is not")?;
@@ -66,14 +66,14 @@ impl Stage {
         ensure(*code == Some(0) || deaf || !stderr.is_empty(), "it stopped without a word")
     }
 
-    fn after_it_is_gone(&self, fault: Fault) -> Result<(), String> {
+    fn after_fault_is_removed(&self, fault: Fault) -> Result<(), String> {
         let sandbox = &self.driven.sandbox;
         let left = || [unfinished(&sandbox.ralph_home()), unfinished(&sandbox.project())].concat();
         age(&left());
-        let ran = Ran::of(self.driven.goes_on(&MORE).output().expect("the binary"));
+        let ran = Finished::of(self.driven.resumes(&MORE).output().expect("the binary"));
         ensure(ran.code == Some(0), &format!("it does not go on to its end: {ran:?}"))?;
         let disturbed = if fault == Fault::Kill { Disturbed::ByKills } else { Disturbed::ByErrors };
-        self.driven.is_over_and_whole(disturbed)?;
+        self.driven.is_over_and_complete(disturbed)?;
         Kept::look(&sandbox.ralph_home(), Tail::Whole)?;
         ensure(left().is_empty(), &format!("left lying: {:?}", left()))
     }
@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Of how many calls of a kind one is tried.
+/// One of how many calls of a kind is tried.
 fn stride(calls: &str, fault: Fault, extent: Extent) -> usize {
     match (extent, calls, fault) {
         (Extent::Full, ..) => 1,
@@ -106,12 +106,12 @@ fn law_9_a_fault_at_any_system_call_of_the_driver_costs_no_iteration() {
     if !is_asked_for("Driven") {
         return;
     }
-    let Some(extent) = extent() else { return };
+    let extent = extent();
     let begun = Instant::now();
     let pairs = FAULTS.into_iter().flat_map(|fault| CALLS.map(|calls| (fault, calls)));
     let mut jobs: VecDeque<(Fault, &str)> =
         pairs.filter(|(fault, calls)| fault.is_worth(calls, extent)).collect();
-    // The longest first, so that nobody is left with it alone.
+    // The longest first, so that no worker is left alone with it.
     jobs.make_contiguous().sort_by_key(|(fault, calls)| (*fault != Fault::Kill, *calls != "openat"));
     let tally = on_two_cores(jobs, |(fault, calls)| Stage::set_up().sweep(calls, fault, extent));
     tally.report("a driven loop", begun, 150);

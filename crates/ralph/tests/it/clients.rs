@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The client that the program began with.
+/// The first client that the program supported.
 const NAMED: &str = "claude";
 
 /// Files that name it, from `crates/`, and why.
@@ -15,7 +15,7 @@ const EXCEPTIONS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn no_code_outside_of_clients_names_one() {
+fn no_code_outside_of_clients_names_a_client() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/").to_owned();
     let (mut named, mut excused, mut read) = (Vec::new(), Vec::new(), 0);
     for file in ["ralph/src", "ralph-core/src"].iter().flat_map(|folder| rust_files(&crates.join(folder))) {
@@ -71,7 +71,7 @@ fn without_tests(text: &str) -> &str {
 }
 
 #[test]
-fn what_is_only_for_tests_is_told_from_code() {
+fn test_code_is_distinguished_from_program_code() {
     assert_eq!(without_tests("code\n\n#[cfg(test)]\nmod tests {\n    x\n}\n"), "code\n");
     assert_eq!(
         without_tests("code\n#[cfg(test)]\nfn helper() {}\ncode\n"),

@@ -1,15 +1,14 @@
-//! `ralph diff`: what an iteration changed, by the checkpoints that a driven loop left.
+//! `ralph diff`: what an iteration changed, by the checkpoints of a driven loop.
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use ralph_core::ledger::event::{Event, Subject};
-use ralph_core::ledger::line::{self, Head};
-use ralph_core::model::drive_options::{DriveOptions, Memory};
+use ralph_core::ledger::line::{self, ChainHead};
+use ralph_core::model::drive_options::{AgentContext, DriveOptions};
 
-use crate::support::{Ran, Sandbox};
+use ralph_testkit::{Finished, Pty, Sandbox};
 
 /// A repo in which the loop `fix-it-1` was driven for three iterations; the second changed nothing.
 fn driven() -> Sandbox {
@@ -28,7 +27,7 @@ fn driven() -> Sandbox {
     sandbox
 }
 
-/// The tree as it is, under the hidden ref.
+/// Commits the current tree under the hidden ref.
 fn keep(sandbox: &Sandbox, id: &str, number: u32) {
     sandbox.git(&["add", "-A"]);
     let tree = sandbox.git(&["write-tree"]);
@@ -42,7 +41,7 @@ fn keep(sandbox: &Sandbox, id: &str, number: u32) {
     sandbox.git(&["update-ref", &format!("refs/ralph/{id}/{number}"), commit.trim()]);
 }
 
-/// The ledger of a loop that a driver began.
+/// The ledger of a loop started by a driver.
 fn begin(sandbox: &Sandbox, id: &str, checkpoints: bool) {
     sandbox.ralph(&["verify"]).success();
     let first = sandbox.ralph(&["log", "verify", "--json"]).success().stdout;
@@ -52,7 +51,7 @@ fn begin(sandbox: &Sandbox, id: &str, checkpoints: bool) {
     *subject = Subject::Driver;
     *drive = Some(DriveOptions {
         agent: "command:true".into(),
-        memory: Memory::Fresh,
+        memory: AgentContext::Fresh,
         model: None,
         checkpoints,
         longest_run: Duration::from_secs(60),
@@ -60,7 +59,7 @@ fn begin(sandbox: &Sandbox, id: &str, checkpoints: bool) {
         gate_timeout: None,
     });
     let at = first["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
-    let (line, _) = line::write(&Head::origin(), at, &event);
+    let (line, _) = line::write(&ChainHead::origin(), at, &event);
     let dir = loops_dir(sandbox).join(id);
     fs::create_dir_all(&dir).expect("a folder");
     fs::write(dir.join("ledger.jsonl"), line).expect("a ledger");
@@ -72,7 +71,7 @@ fn loops_dir(sandbox: &Sandbox) -> PathBuf {
 }
 
 #[test]
-fn each_iteration_and_each_span_can_be_looked_at() {
+fn each_iteration_and_each_range_can_be_shown() {
     let sandbox = driven();
     let last = sandbox.ralph(&["diff"]).success();
     assert!(last.stdout.contains("-one\n+three\n") && !last.stdout.contains("new.txt"), "{last:#?}");
@@ -85,33 +84,33 @@ fn each_iteration_and_each_span_can_be_looked_at() {
     let nothing = sandbox.ralph(&["diff", "2"]).success().says("Iteration 2 changed nothing.");
     assert_eq!(nothing.stdout, "");
     assert_eq!(sandbox.ralph(&["diff", "fix-it"]).success().stdout, last.stdout);
-    // Another loop that is active now and was not driven is not meant.
+    // Another active loop that was not driven is not selected.
     sandbox.ralph(&["verify"]);
     assert_eq!(sandbox.ralph(&["diff"]).success().stdout, last.stdout);
 }
 
 #[test]
-fn what_is_not_there_is_said_with_what_is() {
+fn a_missing_iteration_is_reported_with_the_existing_ones() {
     let sandbox = driven();
     sandbox
         .ralph(&["diff", "9"])
         .exits(2)
         .says("no checkpoint of iteration 9 of `fix-it-1`")
-        .says("there are: 1 to 3");
+        .says("available: 1 to 3");
     sandbox.git(&["update-ref", "-d", "refs/ralph/fix-it-1/2"]);
-    sandbox.ralph(&["diff", "2"]).exits(2).says("there are: 1, 3");
-    sandbox.ralph(&["diff", "3"]).success().says("this is what changed since iteration 1");
+    sandbox.ralph(&["diff", "2"]).exits(2).says("available: 1, 3");
+    sandbox.ralph(&["diff", "3"]).success().says("these are the changes since iteration 1");
     sandbox.ralph(&["diff", "0"]).exits(2).says("iterations are counted from 1");
-    sandbox.ralph(&["diff", "1", "other"]).exits(2).says("there is no loop `other`");
-    sandbox.ralph(&["diff", "verify"]).exits(2).says("only those keep checkpoints");
+    sandbox.ralph(&["diff", "1", "other"]).exits(2).says("no loop `other`");
+    sandbox.ralph(&["diff", "verify"]).exits(2).says("only those loops have checkpoints");
     begin(&sandbox, "later-2", false);
     sandbox.ralph(&["diff"]).exits(2).says("checkpoints are off for `later-2`");
     begin(&sandbox, "later-2", true);
-    sandbox.ralph(&["diff"]).exits(2).says("there is no checkpoint of `later-2`");
+    sandbox.ralph(&["diff"]).exits(2).says("no checkpoint of `later-2`");
     keep(&sandbox, "later-2", 0);
-    sandbox.ralph(&["diff"]).exits(2).says("no iteration of `later-2` was kept yet");
+    sandbox.ralph(&["diff"]).exits(2).says("no iteration of `later-2` has a checkpoint yet");
     let undriven = Sandbox::gated("verify: ['true']\n");
-    undriven.ralph(&["diff"]).exits(2).says("no loop was driven in this repo yet");
+    undriven.ralph(&["diff"]).exits(2).says("no driven loop in this repo yet");
 }
 
 #[test]
@@ -119,14 +118,14 @@ fn without_git_or_a_repository_there_are_no_checkpoints() {
     let sandbox = driven();
     let mut without = sandbox.command(&["diff"]);
     without.env("PATH", sandbox.home());
-    Ran::of(without.output().expect("the binary")).exits(2).says("git is not installed");
+    Finished::of(without.output().expect("the binary")).exits(2).says("git is not installed");
     fs::rename(sandbox.path(".git"), sandbox.path("elsewhere")).expect("moved");
-    sandbox.ralph(&["diff"]).exits(2).says("this is no git repository");
+    sandbox.ralph(&["diff"]).exits(2).says("not a git repository");
 }
 
-/// As a hook of git, or a shell that works on another repository, would call it.
+/// As called by a hook of git, or by a shell that works on another repository.
 #[test]
-fn variables_that_lead_git_elsewhere_do_not_count() {
+fn git_variables_that_point_elsewhere_are_ignored() {
     let mut sandbox = driven();
     for name in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY"] {
         sandbox.set(name, "/nowhere");
@@ -135,23 +134,15 @@ fn variables_that_lead_git_elsewhere_do_not_count() {
 }
 
 #[test]
-fn it_is_shown_with_the_persons_pager_and_colours() {
+fn the_diff_uses_the_users_pager_and_colours() {
     let mut sandbox = driven();
     sandbox.set("GIT_CONFIG_GLOBAL", sandbox.home().join("gitconfig").to_string_lossy());
     let config = "[color]\n  ui = always\n[diff]\n  noprefix = true\n";
     fs::write(sandbox.home().join("gitconfig"), config).expect("a file");
     let shown = sandbox.ralph(&["diff"]).success().stdout;
     assert!(shown.contains("\u{1b}[32m+") && shown.contains("--- a.txt"), "{shown:?}");
-    // A pager is only for a terminal, and `script` makes one.
-    let Ok(version) = Command::new("script").arg("--version").output() else { return };
-    if version.status.success() {
-        sandbox.set("GIT_PAGER", "sed s/^/paged:/");
-        let command = sandbox.command(&["diff"]);
-        let line = format!("{} diff", command.get_program().to_string_lossy());
-        let mut script = Command::new("script");
-        script.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(sandbox.project());
-        script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let paged = Ran::of(script.output().expect("script"));
-        assert!(paged.stdout.contains("paged:"), "{paged:#?}");
-    }
+    // A pager is only used on a terminal.
+    sandbox.set("GIT_PAGER", "echo paged:; cat");
+    let paged = Pty::open().start(&sandbox.command(&["diff"])).finish();
+    assert!(paged.stdout.contains("paged:"), "{paged:#?}");
 }

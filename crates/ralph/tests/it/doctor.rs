@@ -1,10 +1,11 @@
-//! `ralph doctor` names each thing that can be wrong with the wiring.
+//! `ralph doctor` names every problem of the setup.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{RALPH, Sandbox};
+use crate::RALPH;
+use ralph_testkit::Sandbox;
 
 fn set_up() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -36,7 +37,7 @@ fn names(sandbox: &Sandbox, expected: &str) {
     );
 }
 
-/// What was looked at and is fine, as `name: what`.
+/// The checks that are fine, as `name: what`.
 #[track_caller]
 fn good(sandbox: &Sandbox, expected: &str) {
     let report = sandbox.ralph(&["doctor", "--json"]).json();
@@ -55,15 +56,15 @@ fn edit_settings(sandbox: &Sandbox, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn what_init_set_up_is_healthy() {
+fn a_fresh_init_is_healthy() {
     assert_eq!(problems(&set_up()), Vec::<String>::new());
 }
 
 #[test]
-fn nothing_set_up_is_two_problems() {
+fn a_repo_without_setup_has_two_problems() {
     let sandbox = Sandbox::new();
-    names(&sandbox, "no working settings file has our hook");
-    names(&sandbox, "there is no ralph.yaml");
+    names(&sandbox, "ralph's hook is not installed");
+    names(&sandbox, "no ralph.yaml found");
 }
 
 #[test]
@@ -71,7 +72,7 @@ fn a_binary_that_was_moved_away_is_named() {
     let sandbox = Sandbox::new();
     sandbox.file("Makefile", "test:\n\ttrue\n");
     let copy = sandbox.home().join("ralph");
-    // By another process: a test that forks while we hold the copy open for writing would make it "busy".
+    // By another process: a test that forks while we have the copy open for writing would make it "busy".
     let copied = std::process::Command::new("cp").arg(RALPH).arg(&copy).status().expect("cp");
     assert!(copied.success());
     let ran = std::process::Command::new(&copy)
@@ -84,40 +85,40 @@ fn a_binary_that_was_moved_away_is_named() {
     assert!(ran.expect("the copy").status.success());
     assert_eq!(problems(&sandbox), Vec::<String>::new());
     fs::remove_file(copy).expect("moved away");
-    names(&sandbox, "the hook as installed failed: exit code 127");
+    names(&sandbox, "the installed hook failed: exit code 127");
 }
 
 #[test]
-fn a_time_out_that_is_a_string_is_named_because_the_client_drops_the_file() {
+fn a_timeout_that_is_a_string_is_named_because_the_client_drops_the_file() {
     let sandbox = set_up();
     edit_settings(&sandbox, |settings| {
         settings["hooks"]["SubagentStop"][0]["hooks"][0]["timeout"] = json!("30");
     });
-    names(&sandbox, "which is not a number; the client then ignores the hooks of this file");
-    names(&sandbox, "no working settings file has our hook");
+    names(&sandbox, "which is not a number; the client silently ignores the hooks in this file");
+    names(&sandbox, "ralph's hook is not installed");
 }
 
 #[test]
-fn settings_that_are_no_json_and_switched_off_hooks_are_named() {
+fn settings_that_are_not_json_and_disabled_hooks_are_named() {
     let sandbox = set_up();
     edit_settings(&sandbox, |settings| settings["disableAllHooks"] = json!(true));
     names(&sandbox, "`disableAllHooks` is true");
     sandbox.file(".claude/settings.local.json", "{ \"hooks\": ");
-    names(&sandbox, "it is not JSON");
+    names(&sandbox, "not JSON");
 }
 
 #[test]
-fn trust_that_was_taken_back_is_named() {
+fn revoked_trust_is_named() {
     let sandbox = set_up();
     sandbox.ralph(&["trust", "--revoke"]).success();
-    names(&sandbox, "trust was taken back");
+    names(&sandbox, "trust was revoked");
 }
 
 #[test]
 fn a_changed_and_a_broken_config_are_named() {
     let sandbox = set_up();
     sandbox.file("ralph.yaml", "verify: [\"true\"]\n");
-    names(&sandbox, "is not the accepted one");
+    names(&sandbox, "differs from the accepted one");
     sandbox.file("ralph.yaml", "verify: [\n");
     names(&sandbox, "ralph.yaml: line 1");
 }
@@ -127,27 +128,33 @@ fn the_clients_cap_is_named_where_the_budget_is_larger() {
     let sandbox = Sandbox::gated("verify: [\"true\"]\nbudget: { attempts: 20 }\n");
     sandbox.ralph(&["init", "--yes"]).success();
     edit_settings(&sandbox, |settings| settings["env"] = json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "8"}));
-    names(&sandbox, "the client ends a turn after 8 holds in a row");
+    names(&sandbox, "the client overrides ralph after 8 consecutive blocks");
     edit_settings(&sandbox, |settings| settings["env"] = json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "20"}));
     assert_eq!(problems(&sandbox), Vec::<String>::new());
     edit_settings(&sandbox, |settings| settings["env"] = json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "10"}));
-    names(&sandbox, "ends a turn after 10 holds in a row without a tool call, before the attempts (20)");
+    names(
+        &sandbox,
+        "overrides ralph after 10 consecutive blocks without a tool call, possibly before the attempts (20)",
+    );
 }
 
 #[test]
-fn the_cap_that_init_raised_is_missed_where_it_is_gone() {
+fn a_removed_cap_that_init_had_raised_is_named() {
     let sandbox = set_up();
-    good(&sandbox, "the client honours 1000 holds in a row");
+    good(&sandbox, "the client accepts 1000 consecutive blocks");
     edit_settings(&sandbox, |settings| settings["env"] = json!({}));
-    names(&sandbox, "after 8 holds in a row without a tool call, before a loop without a limit (unlimited)");
+    names(
+        &sandbox,
+        "after 8 consecutive blocks without a tool call, possibly before a loop without a limit (unlimited)",
+    );
 }
 
 #[test]
-fn time_outs_are_compared_again_after_a_change_of_the_config() {
+fn timeouts_are_compared_again_after_a_config_change() {
     let sandbox = set_up();
     sandbox.file("ralph.yaml", "verify: [{run: make test, timeout: 20m}]\n");
     sandbox.trust();
-    names(&sandbox, "the gates may take longer than the client waits (600 s; 1260 s are needed)");
+    names(&sandbox, "the gates may take longer than the client's timeout (600 s; needed: 1260 s)");
     sandbox.ralph(&["init", "--yes"]).success();
     assert_eq!(problems(&sandbox), Vec::<String>::new());
 }
@@ -158,11 +165,11 @@ fn another_loop_plugin_is_named() {
     edit_settings(&sandbox, |settings| {
         settings["enabledPlugins"] = json!({"ralph-loop@claude-plugins-official": true});
     });
-    names(&sandbox, "the plugin `ralph-loop@claude-plugins-official` holds sessions too");
+    names(&sandbox, "the plugin `ralph-loop@claude-plugins-official` also blocks sessions");
 }
 
 #[test]
-fn each_event_that_is_not_heard_is_named() {
+fn each_event_without_a_hook_is_named() {
     let hooks = json_of(".claude/settings.local.json", &set_up())["hooks"].clone();
     let events: Vec<String> = hooks.as_object().expect("hooks").keys().cloned().collect();
     assert_eq!(events.len(), 13);
@@ -172,7 +179,7 @@ fn each_event_that_is_not_heard_is_named() {
             settings["hooks"].as_object_mut().expect("hooks").remove(&event);
         });
         let named = problems(&sandbox);
-        let expected = format!("events: {event} is not heard: ");
+        let expected = format!("events: {event} does not call ralph: ");
         assert!(named.len() == 1 && named[0].starts_with(&expected), "{event}: {named:#?}");
         let report = sandbox.ralph(&["doctor", "--json"]).json();
         let by = |entry: &&Value| entry["heard_by"].is_null();
@@ -186,14 +193,14 @@ fn json_of(path: &str, sandbox: &Sandbox) -> Value {
 }
 
 #[test]
-fn an_entry_of_an_older_init_that_hears_less_is_named() {
+fn a_hook_entry_with_a_narrower_matcher_or_a_short_timeout_is_named() {
     let sandbox = set_up();
     edit_settings(&sandbox, |settings| {
         settings["hooks"]["PostToolUse"][0]["matcher"] = json!("Agent|Task");
         settings["hooks"]["Stop"][0]["hooks"][0]["timeout"] = json!(10);
     });
-    names(&sandbox, "PostToolUse is heard only for `Agent|Task`: ");
-    names(&sandbox, "Stop: our deadline of 570 s is not before the client's time-out of 10 s");
+    names(&sandbox, "PostToolUse calls ralph only for `Agent|Task`: ");
+    names(&sandbox, "Stop: ralph's deadline of 570 s must be shorter than the client's timeout of 10 s");
     sandbox.ralph(&["init", "--yes"]).success();
     assert_eq!(problems(&sandbox), Vec::<String>::new());
 }
@@ -201,15 +208,15 @@ fn an_entry_of_an_older_init_that_hears_less_is_named() {
 const PLUGIN_ON: &str = r#"{"enabledPlugins": {"ralph@ralph": true}}"#;
 
 #[test]
-fn of_two_voices_it_says_which_one_answers() {
+fn of_two_hook_sources_doctor_names_the_one_that_answers() {
     let sandbox = set_up();
     sandbox.file(".claude/settings.json", PLUGIN_ON);
     assert_eq!(problems(&sandbox), Vec::<String>::new());
-    good(&sandbox, "voices: the plugin `ralph@ralph` is on too: ");
-    good(&sandbox, "settings.local.json answers, and the plugin is silent beside it");
-    // Two settings files with different lines are two judgements of each stop.
+    good(&sandbox, "plugins: the plugin `ralph@ralph` is enabled too: ");
+    good(&sandbox, "settings.local.json answers, and the plugin stays silent");
+    // Two settings files with different lines judge each stop twice.
     sandbox.ralph(&["init", "--yes", "--shared"]).success();
-    names(&sandbox, "both call ralph on Stop: everything happens twice");
+    names(&sandbox, "both call ralph on Stop: every event is handled twice");
 }
 
 #[test]
@@ -218,7 +225,7 @@ fn the_plugin_alone_is_enough_where_ralph_is_on_the_path() {
     let settings =
         r#"{"enabledPlugins": {"ralph@ralph": true}, "env": {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "1000"}}"#;
     sandbox.file(".claude/settings.json", settings);
-    names(&sandbox, "said nothing to a recorded stop");
+    names(&sandbox, "gave no answer to a recorded stop");
     let folder = std::path::Path::new(RALPH).parent().expect("a folder");
     sandbox.set("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     assert_eq!(problems(&sandbox), Vec::<String>::new());
@@ -226,39 +233,39 @@ fn the_plugin_alone_is_enough_where_ralph_is_on_the_path() {
 }
 
 #[test]
-fn a_guard_of_sessions_alone_is_proved_by_a_command() {
+fn a_guard_of_sessions_alone_is_tested_by_a_command() {
     let sandbox = Sandbox::new();
     sandbox.ralph(&["init", "--yes", "--no-try", "--gate", "true", "--guard", "session"]).success();
     assert_eq!(problems(&sandbox), Vec::<String>::new());
     good(&sandbox, "answered a recorded command");
-    good(&sandbox, "guard: held: every session that changes something here");
+    good(&sandbox, "guard: guarded: every session that changes files here");
 }
 
 #[test]
-fn it_says_whether_there_is_a_loop_what_keeps_it_going_and_which_promises_came_too_early() {
+fn doctor_reports_the_loop_what_keeps_it_running_and_early_promises() {
     let mut sandbox = Sandbox::gated("verify: [\"test -e done\"]\n");
     sandbox.ralph(&["init", "--yes"]).success();
-    good(&sandbox, "loop: no loop is open in this repo; `/ralph-loop TASK");
+    good(&sandbox, "loop: no open loop in this repo; start one with `/ralph-loop TASK");
     let event = |name: &str| json!({"session_id": "session-1", "prompt_id": "p1", "cwd": sandbox.project(), "hook_event_name": name});
     let mut start = event("UserPromptExpansion");
     start["command_name"] = json!("ralph-loop");
     start["command_args"] = json!("\"make it\" --completion-promise DONE");
     sandbox.event(start).answer();
-    good(&sandbox, "goes on after 0 judged stops: not judged yet");
+    good(&sandbox, "continues after 0 judged stops: not judged yet");
     assert_eq!(problems(&sandbox), Vec::<String>::new(), "our own loop is no other plugin's");
     let mut stop = event("Stop");
     stop["last_assistant_message"] = json!("<promise>DONE</promise>");
-    sandbox.event(stop).answer().held();
-    good(&sandbox, "goes on after 1 judged stops: gate `test -e done` failed");
-    good(&sandbox, "the promise was given 1 time too early, while the checks failed, and refused");
+    sandbox.event(stop).answer().blocked();
+    good(&sandbox, "continues after 1 judged stops: gate `test -e done` failed");
+    good(&sandbox, "the promise was rejected 1 time because checks were failing");
     let report = sandbox.ralph(&["doctor", "--json"]).json();
-    let told = &report["loops"][0];
+    let entry = &report["loops"][0];
     assert_eq!(
-        (&told["open"], &told["attempts"], &told["false_promises"]),
+        (&entry["open"], &entry["attempts"], &entry["false_promises"]),
         (&json!(true), &json!(1), &json!(1))
     );
     assert_eq!(report["healthy"], true, "a loop at work is no fault");
     // In the shell of another session.
     sandbox.set("CLAUDE_CODE_SESSION_ID", "session-2");
-    good(&sandbox, "loop: this session carries no loop; `/ralph-loop TASK");
+    good(&sandbox, "loop: no loop is attached to this session; start one with `/ralph-loop TASK");
 }

@@ -1,5 +1,5 @@
-//! A loop of the driver that somebody disturbs: a stand-in agent that works by the number of its iteration, and what must
-//! be true of the loop's ledger once it is over, whatever happened on the way.
+//! A disturbed loop of the driver: a scripted agent that works by the number of its iteration, and what must
+//! be true of the loop's ledger once it is over, whatever happened before.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ralph_core::ledger::event::{AgentEnd, Event, Subject};
-use ralph_core::ledger::line::{self as ledger_line, Head};
+use ralph_core::ledger::line::{self as ledger_line, ChainHead};
 use ralph_core::model::verdict::{Reason, Verdict};
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
-/// A repo, an agent and a gate by which a loop that nobody disturbs is verified in its `iterations`th iteration.
+/// A repo, an agent and a gate by which an undisturbed loop is verified in its `iterations`th iteration.
 pub(crate) struct DrivenLoop {
     pub(crate) sandbox: Sandbox,
     agent: String,
     pub(crate) iterations: u32,
 }
 
-/// Whether nothing but kills happened to a loop: an error may leave the gates of an iteration undecided.
+/// Whether a loop was only disturbed by kills: an error may leave the gates of an iteration undecided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disturbed {
     ByKills,
@@ -27,17 +27,17 @@ pub(crate) enum Disturbed {
 }
 
 impl DrivenLoop {
-    /// Agent and gate take `pause` each (words for `sleep`), with a process beside them for as long as they are at work.
+    /// Agent and gate take `pause` each (an argument of `sleep`), with a process beside them while they run.
     pub(crate) fn new(iterations: u32, pause: &str) -> Self {
         let at_work = |work: &str| format!("sleep 60 & sleep {pause}; {work}; end=$?; kill $!; exit $end");
-        // What it leaves is the number that its prompt begins with: `Iteration 2 of 15.`
+        // It writes the number that its prompt begins with: `Iteration 2 of 15.`
         let agent = at_work("read -r _ number _ && echo $number > work");
         let gate = at_work(&format!("test \"$(cat work)\" -ge {iterations}"));
         Self::of(iterations, &agent, &gate)
     }
 
     pub(crate) fn of(iterations: u32, agent: &str, gate: &str) -> Self {
-        let sandbox = Sandbox::gated(&crate::support::verify_list(&[gate]));
+        let sandbox = Sandbox::gated(&ralph_testkit::verify_list(&[gate]));
         Self { sandbox, agent: format!("command:{agent}"), iterations }
     }
 
@@ -47,24 +47,24 @@ impl DrivenLoop {
         command
     }
 
-    /// Goes on where somebody was killed; where nothing had been written down yet, it begins.
-    pub(crate) fn goes_on(&self, more: &[&str]) -> Command {
+    /// Resumes a loop whose driver was killed; starts it if nothing was recorded yet.
+    pub(crate) fn resumes(&self, more: &[&str]) -> Command {
         let begun = driven_events(&self.sandbox.ralph_home()).expect("a ledger that can be read");
         if !begun.is_empty() { self.sandbox.command(&["resume", "--quiet"]) } else { self.begins(more) }
     }
 
-    /// Everything that must be true once it is over.
-    pub(crate) fn is_over_and_whole(&self, disturbed: Disturbed) -> Result<(), String> {
+    /// Everything that must be true once the loop is over.
+    pub(crate) fn is_over_and_complete(&self, disturbed: Disturbed) -> Result<(), String> {
         let events = driven_events(&self.sandbox.ralph_home())?;
-        iterations_are_whole(&events, self.iterations, disturbed)?;
+        iterations_are_complete(&events, self.iterations, disturbed)?;
         self.has_its_report(disturbed)?;
         let left = self.processes();
         ensure(left.is_empty(), || format!("processes are left: {left:#?}"))?;
         locks_are_free(&self.sandbox.ralph_home())
     }
 
-    /// How it ended was written down for people and for scripts, once. An error may have made it rest before, which is an
-    /// end too.
+    /// The end was reported for people and for scripts, once. An error may have paused it before, which is reported
+    /// too.
     fn has_its_report(&self, disturbed: Disturbed) -> Result<(), String> {
         let count = |folder: &str, end: &str| {
             let files = fs::read_dir(self.sandbox.path(folder)).into_iter().flatten().flatten();
@@ -75,11 +75,11 @@ impl DrivenLoop {
         ensure(right, || format!("reports and their data: {counts:?}"))
     }
 
-    /// The tree before the first iteration and that of each one are kept under a ref of their own, as the ledger says.
+    /// The tree before the first iteration and after each one is stored under its own ref, as the ledger says.
     pub(crate) fn has_every_checkpoint(&self) -> Result<(), String> {
         let mut kept = BTreeMap::new();
         for event in driven_events(&self.sandbox.ralph_home())? {
-            if let Event::Kept { iteration, commit } = event {
+            if let Event::Committed { iteration, commit } = event {
                 kept.insert(iteration, commit);
             }
         }
@@ -94,7 +94,7 @@ impl DrivenLoop {
         ensure(all && kept == there, || format!("checkpoints are missing: {kept:?} but {there:?}"))
     }
 
-    /// Everyone alive who came out of this sandbox, whatever marks they bear: "pid command line".
+    /// Every living process that was started in this sandbox, whatever marks it has: "pid command line".
     pub(crate) fn processes(&self) -> Vec<String> {
         let name = |pid: u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -115,7 +115,7 @@ impl DrivenLoop {
     }
 }
 
-/// A test that fails leaves nobody running either.
+/// A failing test leaves no process running either.
 impl Drop for DrivenLoop {
     fn drop(&mut self) {
         let pids =
@@ -130,17 +130,17 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String>
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 
-/// The events of the one driven loop, each line carrying on from the one before. Half a line at the end never counted; a
-/// loop whose first line was never whole has none.
+/// The events of the one driven loop, with the hash chain checked. Half a line at the end never counted; a
+/// loop whose first line was never complete has none.
 pub(crate) fn driven_events(ralph_home: &Path) -> Result<Vec<Event>, String> {
     let mut found: Vec<Vec<Event>> = Vec::new();
     for path in ledgers(ralph_home) {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let (mut head, mut events) = (Head::origin(), Vec::new());
+        let (mut head, mut events) = (ChainHead::origin(), Vec::new());
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let line = ledger_line::read(&head, line)
                 .map_err(|error| format!("{}: line {}: {error}", path.display(), head.seq + 1))?;
-            head = Head { seq: line.seq, hash: line.hash };
+            head = ChainHead { seq: line.seq, hash: line.hash };
             events.push(line.event);
         }
         let is_driven = |event: &Event| matches!(event, Event::Began { subject: Subject::Driver, .. });
@@ -152,7 +152,7 @@ pub(crate) fn driven_events(ralph_home: &Path) -> Result<Vec<Event>, String> {
     Ok(found.pop().unwrap_or_default())
 }
 
-/// How many lines there are in all ledgers, whatever they say.
+/// How many lines all ledgers have, whatever they contain.
 pub(crate) fn lines_written(ralph_home: &Path) -> usize {
     let lines = |path: &PathBuf| fs::read(path).unwrap_or_default().split(|byte| *byte == b'\n').count() - 1;
     ledgers(ralph_home).iter().map(lines).sum()
@@ -165,15 +165,15 @@ fn ledgers(ralph_home: &Path) -> Vec<PathBuf> {
     loops.map(|dir| dir.join("ledger.jsonl")).filter(|path| path.exists()).collect()
 }
 
-/// Each iteration began once, its agent was seen to end once, and it was judged once, in this order and without a gap; the
-/// last one is verified, by receipts for the very tree.
-fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -> Result<(), String> {
+/// Each iteration began once, its agent ended once, and it was judged once, in this order and without a gap; the
+/// last one is verified, by receipts for the current tree.
+fn iterations_are_complete(events: &[Event], expected: u32, disturbed: Disturbed) -> Result<(), String> {
     let (mut steps, mut unsure, mut failed, mut blocked) = (Vec::new(), 0, 0, 0);
     let mut verified = None;
     for event in events {
         match event {
             Event::IterationBegan { iteration, .. } => steps.push(("began", *iteration)),
-            // An agent that never came to work is run once more under the same number.
+            // An agent that never started is run again under the same number.
             Event::AgentEnded { run, .. } if matches!(run.ended, AgentEnd::CouldNotStart { .. }) => {}
             Event::AgentEnded { iteration, run } => {
                 failed += u32::from(matches!(run.ended, AgentEnd::Failed { .. }));
@@ -181,17 +181,17 @@ fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -
             }
             Event::Judged(judgement) => {
                 steps.push(("judged", judgement.attempt + unsure));
-                // Gates that cannot be read are gates that somebody changed.
+                // Unreadable gates count as changed gates.
                 let by_gates =
                     matches!(judgement.reason, Reason::AllGatesPassed | Reason::GatesFailed { .. });
                 blocked += u32::from(!by_gates);
                 verified = (judgement.verdict == Verdict::Verified).then_some(judgement.tree.as_ref());
             }
-            Event::CannotTell { .. } if disturbed == Disturbed::ByErrors => {
+            Event::NotEvaluated { .. } if disturbed == Disturbed::ByErrors => {
                 unsure += 1;
                 steps.push(("judged", steps.last().map_or(0, |(_, number)| *number)));
             }
-            Event::CannotTell { .. } => return Err(format!("a kill is no trouble: {event:?}")),
+            Event::NotEvaluated { .. } => return Err(format!("a kill is no trouble: {event:?}")),
             _ => {}
         }
     }
@@ -199,7 +199,7 @@ fn iterations_are_whole(events: &[Event], expected: u32, disturbed: Disturbed) -
     let number = u32::try_from(number).expect("a few");
     let whole = (1..=number).flat_map(|number| ["began", "ended", "judged"].map(|what| (what, number)));
     ensure(steps.iter().copied().eq(whole), || format!("iterations are lost or double: {steps:?}"))?;
-    // An error may cost the work of an iteration, or what is known of it.
+    // An error may cost the work of an iteration, or the record of it.
     let cost = if disturbed == Disturbed::ByErrors { unsure + failed + blocked } else { 0 };
     let fits = (expected..=expected + cost).contains(&number);
     ensure(fits, || format!("{number} iterations, and {expected} were needed: {steps:?}"))?;

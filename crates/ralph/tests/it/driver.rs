@@ -1,4 +1,4 @@
-//! `ralph loop` with stand-ins for the agent: small shell scripts that do what an agent would, or what none should.
+//! `ralph loop` with scripts as the agent: small shell scripts that do what an agent would do, or should not do.
 
 mod scene;
 

@@ -1,15 +1,12 @@
-//! Who follows a driven loop: the log, plain lines, JSON lines, the view on a terminal.
+//! How a driven loop can be followed: the log, plain lines, JSON lines, the view on a terminal.
 
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::fd::OwnedFd;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use rustix::fs::{Mode, OFlags, open};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-use crate::support::Sandbox;
+use ralph_testkit::{Pty, Sandbox};
 
 /// Done in the second iteration.
 const AGENT: &str = "command:echo I am at work; if test -e begun; then touch done.txt; else touch begun; fi";
@@ -25,7 +22,7 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn in_a_pipe_it_is_told_in_lines_and_the_log_says_the_same() {
+fn in_a_pipe_progress_is_plain_lines_and_the_log_has_the_same() {
     let sandbox = sandbox();
     let ran = sandbox.ralph(&LOOP).success();
     let logs = sandbox.ralph_home().join("logs");
@@ -52,19 +49,19 @@ fn in_a_pipe_it_is_told_in_lines_and_the_log_says_the_same() {
 }
 
 #[test]
-fn scripts_get_an_object_a_line_and_nothing_else() {
+fn scripts_get_one_json_object_per_line_and_nothing_else() {
     let sandbox = sandbox();
     let ran = sandbox.ralph(&with(&["--json"])).success();
-    let told: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    let last = told.last().expect("an end");
+    let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let last = lines.last().expect("an end");
     assert_eq!((&last["event"], &last["verdict"]), (&"ends".into(), &"verified".into()), "{last}");
     assert_eq!((&last["exit_code"], &last["iterations"]), (&0.into(), &2.into()), "{last}");
-    assert_eq!(told.iter().filter(|line| line["event"] == "judged").count(), 2);
+    assert_eq!(lines.iter().filter(|line| line["event"] == "judged").count(), 2);
     assert_eq!(ran.stderr, "");
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_does_not_end_the_loop() {
+fn a_reader_that_closes_the_pipe_does_not_end_the_loop() {
     let sandbox = sandbox();
     for arguments in [with(&["--json"]), LOOP.to_vec()] {
         fs::remove_file(sandbox.path("done.txt")).ok();
@@ -87,7 +84,7 @@ fn a_reader_who_has_seen_enough_does_not_end_the_loop() {
 }
 
 #[test]
-fn quiet_is_nothing_but_the_end() {
+fn quiet_prints_only_the_result() {
     let sandbox = sandbox();
     let ran = sandbox.ralph(&with(&["--quiet"])).success();
     assert_eq!(ran.stdout, "VERIFIED_DONE\n");
@@ -96,40 +93,23 @@ fn quiet_is_nothing_but_the_end() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_said_once_and_stops_nothing() {
+fn a_log_that_cannot_be_written_is_reported_once_and_stops_nothing() {
     let sandbox = sandbox();
     fs::write(sandbox.ralph_home().join("logs"), "in the way").expect("a file");
     let ran = sandbox.ralph(&LOOP).success();
-    assert_eq!(ran.stderr.matches("there is no log of this loop").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("cannot write the log of this loop").count(), 1, "{}", ran.stderr);
 }
 
-/// What is sent to a terminal of this kind.
+/// The output on a terminal of this kind.
 fn at_a_terminal(sandbox: &Sandbox, term: &str) -> String {
-    let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&control).and_then(|()| unlockpt(&control)).expect("a terminal");
-    let name = ptsname(&control, Vec::new()).expect("its name");
-    let terminal: OwnedFd =
-        open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("the other end");
-    let mut child = sandbox
-        .command(&LOOP)
-        .env("TERM", term)
-        .stdout(Stdio::null())
-        .stderr(Stdio::from(terminal))
-        .spawn()
-        .expect("the binary");
-    let mut control = File::from(control);
-    let said = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        // The end of a terminal is an error, EIO.
-        let _end = control.read_to_end(&mut said);
-        String::from_utf8_lossy(&said).into_owned()
-    });
-    assert_eq!(child.wait().expect("an end").code(), Some(0));
-    said.join().expect("what was said")
+    let terminal = Pty::open();
+    let mut command = sandbox.command(&LOOP);
+    command.env("TERM", term).stdout(Stdio::null()).stderr(terminal.stream());
+    terminal.spawn(command).finish().success().stdout
 }
 
 #[test]
-fn on_a_terminal_a_view_lives_and_leaves_a_line_for_each_iteration() {
+fn on_a_terminal_the_live_view_leaves_a_line_for_each_iteration() {
     let said = at_a_terminal(&sandbox(), "xterm-256color");
     assert!(said.contains("\u{1b}[?7l"), "nothing was drawn: {said:?}");
     let (_, end) = said.rsplit_once("\u{1b}[?7l").expect("drawn");
@@ -145,7 +125,7 @@ fn on_a_terminal_a_view_lives_and_leaves_a_line_for_each_iteration() {
 }
 
 #[test]
-fn on_a_terminal_that_only_takes_lines_there_are_only_lines() {
+fn on_a_dumb_terminal_there_are_only_lines() {
     let said = at_a_terminal(&sandbox(), "dumb");
     assert!(!said.contains('\u{1b}'), "{said:?}");
     assert!(said.contains("iteration 2 of 15\r\n"), "{said:?}");

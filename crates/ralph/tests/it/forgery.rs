@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use ralph_core::ledger::event::Event;
-use ralph_core::ledger::line::{self, Head};
+use ralph_core::ledger::line::{self, ChainHead};
 use ralph_core::model::id::Digest;
 use serde_json::{Value, json};
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 /// The ledgers of all loops but the plain `verify` one.
 pub(crate) fn ledgers(sandbox: &Sandbox) -> Vec<PathBuf> {
@@ -32,12 +32,12 @@ pub(crate) fn events(ledger: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["event"].clone()).collect()
 }
 
-/// Appends events with hashes that fit.
+/// Appends events with valid hashes.
 pub(crate) fn append(ledger: &Path, events: &[Value]) {
     let mut text = fs::read_to_string(ledger).expect("a ledger");
     let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
     let hash = Digest::parse(last["hash"].as_str().expect("a hash")).expect("a digest");
-    let mut head = Head { seq: last["seq"].as_u64().expect("a number"), hash };
+    let mut head = ChainHead { seq: last["seq"].as_u64().expect("a number"), hash };
     for event in events {
         let event: Event = serde_json::from_value(event.clone()).expect("an event of ours");
         let (line, next) = line::write(&head, Timestamp::now(), &event);
@@ -47,12 +47,12 @@ pub(crate) fn append(ledger: &Path, events: &[Value]) {
     fs::write(ledger, text).expect("written");
 }
 
-/// A judgement that nobody made.
+/// A forged verdict.
 pub(crate) fn judged_verified(attempt: u32) -> Value {
     json!({"event": "judged", "attempt": attempt, "verdict": "verified", "reason": {"code": "all_gates_passed"}})
 }
 
-/// Writes a snapshot that says how the loop ended, as an older ralph kept it beside the ledger.
+/// Writes a snapshot that states how the loop ended, as an older ralph stored it beside the ledger.
 pub(crate) fn write_snapshot(ledger: &Path, status: Value) {
     let path = ledger.with_file_name("state.json");
     let text = fs::read_to_string(ledger).expect("a ledger");
@@ -70,7 +70,7 @@ pub(crate) fn write_snapshot(ledger: &Path, status: Value) {
     fs::write(path, snapshot.to_string()).expect("written");
 }
 
-/// Makes `trust.json` say that a person accepted this text for the repo.
+/// Makes `trust.json` say that the user accepted this text for the repo.
 pub(crate) fn forge_acceptance(sandbox: &Sandbox, config: &str) {
     let sha256 = Digest::of(config.as_bytes()).to_string();
     let definitions = sandbox.ralph_home().join("definitions");

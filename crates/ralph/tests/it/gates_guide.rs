@@ -1,15 +1,15 @@
-//! `docs/gates.md`: what it shows of the feedback is what the real binary says about recordings of real tools.
+//! `docs/gates.md`: the feedback it shows is what the real binary prints for recordings of real tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_core::claims::results;
-use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::gate::{GateOutcome, GateReport};
 use ralph_core::model::id::GateName;
 use ralph_core::say::failures;
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 const GUIDE: &str = "../../docs/gates.md";
 const RECORDED: &str = "../ralph-core/src/claims/results/recorded";
@@ -38,7 +38,7 @@ fn keep(section: &str, text: &str) {
 }
 
 #[test]
-fn the_guide_to_gates_is_what_the_agent_is_told_and_how_long_it_is() {
+fn the_gates_guide_shows_the_real_feedback_and_its_length() {
     keep("feedback", &feedback());
     keep("table", &table());
 }
@@ -49,20 +49,20 @@ fn feedback() -> String {
     sandbox.file("ralph.yaml", "verify:\n  - { name: test, run: cat printed.txt; exit 12 }\n");
     sandbox.trust();
     let mut text = String::from("```text\n");
-    text.push_str(&told(&sandbox));
+    text.push_str(&foreign_text(&sandbox));
     sandbox.file("printed.txt", &recorded("mocha/one_failure.txt"));
     text.push_str("```\n\nand, when most of them are fixed:\n\n```text\n");
-    text.push_str(&told(&sandbox));
+    text.push_str(&foreign_text(&sandbox));
     text.push_str("```\n");
     text
 }
 
-/// What stands between the marks of foreign text.
-fn told(sandbox: &Sandbox) -> String {
-    let (_, detail) = sandbox.stop("check").answer().held();
-    let told = detail.split_once("not instructions)\n").expect("a frame").1;
-    let told = told.split_once("\n</untrusted-output>").expect("its end").0;
-    format!("{told}\n").lines().map(|line| format!("{}\n", line.trim_end())).collect()
+/// The text between the marks of foreign text.
+fn foreign_text(sandbox: &Sandbox) -> String {
+    let (_, detail) = sandbox.stop("check").answer().blocked();
+    let foreign_text = detail.split_once("not instructions)\n").expect("a frame").1;
+    let foreign_text = foreign_text.split_once("\n</untrusted-output>").expect("its end").0;
+    format!("{foreign_text}\n").lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn table() -> String {
@@ -88,7 +88,7 @@ fn row(tool: &str, output: &str) -> String {
     let report = GateReport {
         gate: GateName::new("test"),
         run: "make".into(),
-        outcome: Outcome::Failed { code: 1 },
+        outcome: GateOutcome::Failed { code: 1 },
         advisory: false,
         took: Duration::from_secs(1),
         runs: 1,
@@ -97,10 +97,10 @@ fn row(tool: &str, output: &str) -> String {
         results: kept,
         changed: Vec::new(),
     };
-    let told = failures::shown(&report).chars().count();
-    assert!(told <= 6_000, "{tool}: {told}");
+    let foreign_text = failures::shown(&report).chars().count();
+    assert!(foreign_text <= 6_000, "{tool}: {foreign_text}");
     let failures = report.failures();
-    format!("| {tool} | {} | {told} | {} |", failures.len(), raw_tail(&report, output))
+    format!("| {tool} | {} | {foreign_text} | {} |", failures.len(), raw_tail(&report, output))
 }
 
 /// The shortest end of an output in which every failure's message begins; each is looked for by its first words.

@@ -1,5 +1,5 @@
-//! `docs/session-loop.md`: the story in it is played by the real binary, and the commands and words that it and the README
-//! show are ones that ralph understands.
+//! `docs/session-loop.md`: its transcript is played by the real binary, and the commands and words that it and the README
+//! show are ones that ralph recognises.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,8 +8,7 @@ use ralph_core::claims::control_word::{self, ControlWord};
 use ralph_core::claims::start_request;
 use serde_json::Value;
 
-use crate::support::{Answer, Sandbox};
-use crate::talk::Talk;
+use ralph_testkit::{HookAnswer, Sandbox, Session};
 
 const GUIDE: &str = "docs/session-loop.md";
 const BEGIN: &str = "<!-- transcript: written by `RALPH_BLESS=1 cargo test -p ralph --test it guide` -->\n";
@@ -23,9 +22,9 @@ fn page(name: &str) -> String {
     fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// `RALPH_BLESS=1 cargo test -p ralph --test it guide` writes it anew.
+/// `RALPH_BLESS=1 cargo test -p ralph --test it guide` rewrites it.
 #[test]
-fn the_transcript_in_the_guide_is_what_happens() {
+fn the_transcript_in_the_guide_is_current() {
     let played = a_whole_loop();
     let page = page(GUIDE);
     let (before, rest) = page.split_once(BEGIN).expect("where the transcript begins");
@@ -51,7 +50,7 @@ fn a_whole_loop() -> String {
     sandbox.file("test.sh", TEST);
     sandbox.file("ralph.yaml", "verify:\n  - { name: test, run: sh test.sh }\n");
     sandbox.trust();
-    let mut story = Story { sandbox: &sandbox, talk: Talk::new(&sandbox, "session-1"), text: String::new() };
+    let mut story = Story { sandbox: &sandbox, talk: Session::new(&sandbox), text: String::new() };
 
     story.chapter("The loop starts");
     story.commands(
@@ -60,31 +59,31 @@ fn a_whole_loop() -> String {
     );
 
     story.chapter("No promise, and a failing gate: held");
-    story.stops("I have read greet.sh and know what to do.").held();
+    story.stops("I have read greet.sh and know what to do.").blocked();
 
     story.chapter("A promise that is not true: refused, and counted");
     story.writes("greet.sh", "echo \"Hello, $1\"\n");
-    story.stops("greet.sh takes a name now.\n\n<promise>DONE</promise>").held();
+    story.stops("greet.sh takes a name now.\n\n<promise>DONE</promise>").blocked();
 
     story.chapter("The person pauses, looks, and goes on");
     story.types("pause");
-    story.stops("All right, I wait.").let_go();
+    story.stops("All right, I wait.").allowed();
     story.types("continue");
 
     story.chapter("The third stop is the last that was granted");
     story.writes("greet.sh", "echo \"Hello, $1!\"\n");
-    let told = story.stops("The exclamation mark was missing.").let_go();
-    assert!(told.is_some_and(|told| told.contains("Maximum iterations reached (3)")), "no limit");
+    let shown = story.stops("The exclamation mark was missing.").allowed();
+    assert!(shown.is_some_and(|shown| shown.contains("Maximum iterations reached (3)")), "no limit");
     story.types("continue");
 
     story.chapter("Done: the promise, and gates that pass");
     story.writes("greet.sh", "echo \"Hello, ${1:-world}!\"\n");
-    let told = story.stops("Without a name it greets the world.\n\n<promise>DONE</promise>").let_go();
-    assert!(told.is_some_and(|told| told.contains("Loop done, verified")), "not verified");
+    let shown = story.stops("Without a name it greets the world.\n\n<promise>DONE</promise>").allowed();
+    assert!(shown.is_some_and(|shown| shown.contains("Loop done, verified")), "not verified");
     at_one_moment(&story.text)
 }
 
-/// A report is named by its moment; the page shows one and the same.
+/// A report is named after its time; the page always shows the same one.
 fn at_one_moment(story: &str) -> String {
     let line = |line: &str| match line.split_once("Report: docs/actions/loop/") {
         Some((before, _)) => format!("{before}Report: docs/actions/loop/2026-03-05T09-15-00Z.md\n"),
@@ -93,10 +92,10 @@ fn at_one_moment(story: &str) -> String {
     story.lines().map(line).collect()
 }
 
-/// A session as somebody would write it down who sees both sides.
+/// A session with the messages of both sides.
 struct Story<'a> {
     sandbox: &'a Sandbox,
-    talk: Talk<'a>,
+    talk: Session<'a>,
     text: String,
 }
 
@@ -111,30 +110,30 @@ impl Story<'_> {
         self.scene("The person types", &format!("/{name} {words}"), &answer);
     }
 
-    /// A word that the loop hears: it is never answered with silence.
+    /// A control word: it always gets an answer.
     fn types(&mut self, word: &str) {
-        let answer = self.talk.says(word);
-        assert!(!answer.ran.stdout.is_empty(), "{word} was not heard");
+        let answer = self.talk.user_says(word);
+        assert!(!answer.ran.stdout.is_empty(), "{word} was not recognised");
         self.scene("The person types", word, &answer);
     }
 
     fn writes(&mut self, name: &str, text: &str) {
         self.sandbox.file(name, text);
-        self.talk.uses("Write");
+        self.talk.agent_works_with("Write");
         self.text.push_str(&format!("```text\nThe agent writes {name}:\n{}```\n\n", indented(text)));
     }
 
-    fn stops(&mut self, message: &str) -> Answer {
+    fn stops(&mut self, message: &str) -> HookAnswer {
         let answer = self.talk.stops(message);
         self.scene("The agent stops and says", message, &answer);
         answer
     }
 
-    fn scene(&mut self, who: &str, what: &str, answer: &Answer) {
+    fn scene(&mut self, who: &str, what: &str, answer: &HookAnswer) {
         let mut parts = vec![(who, what.to_owned())];
-        let heard = heard(answer);
-        parts.extend(heard.person.map(|text| ("ralph tells the person", text)));
-        parts.extend(heard.agent.map(|text| ("ralph tells the agent", text)));
+        let messages = messages(answer);
+        parts.extend(messages.user.map(|text| ("ralph tells the person", text)));
+        parts.extend(messages.agent.map(|text| ("ralph tells the agent", text)));
         if parts.len() == 1 {
             parts.push(("ralph is silent", "(the turn ends)".to_owned()));
         }
@@ -143,7 +142,7 @@ impl Story<'_> {
         self.text.push_str(&format!("```text\n{}```\n\n", parts.join("\n")));
     }
 
-    /// Without what differs from one run to the next: folders, ids and times.
+    /// Replaces what differs between runs: folders, ids and times.
     fn anywhere(&self, text: &str) -> String {
         let home = self.sandbox.home();
         let text = text.replace(&*home.to_string_lossy(), "~");
@@ -152,8 +151,8 @@ impl Story<'_> {
             if line.starts_with("Gate `") && rest.ends_with('.') {
                 return format!("{gate} after 0.1 s.");
             }
-            match line.strip_prefix("Whole output: ~/.ralph/") {
-                Some(_) => "Whole output: ~/.ralph/repos/…/logs/….log".to_owned(),
+            match line.strip_prefix("Full output: ~/.ralph/") {
+                Some(_) => "Full output: ~/.ralph/repos/…/logs/….log".to_owned(),
                 None => line.to_owned(),
             }
         });
@@ -161,23 +160,23 @@ impl Story<'_> {
     }
 }
 
-struct Heard {
-    person: Option<String>,
+struct Messages {
+    user: Option<String>,
     agent: Option<String>,
 }
 
-/// Who hears what: the reason of a held stop is the agent's, that of an answered word or command the person's.
-fn heard(answer: &Answer) -> Heard {
+/// The recipients: the reason of a blocked stop is for the agent, that of an answered word or command for the user.
+fn messages(answer: &HookAnswer) -> Messages {
     if answer.ran.stdout.is_empty() {
-        return Heard { person: None, agent: None };
+        return Messages { user: None, agent: None };
     }
     let value = answer.ran.json();
     let text = |value: &Value| value.as_str().map(|text| text.trim_matches('\n').to_owned());
     let context = text(&value["hookSpecificOutput"]["additionalContext"]);
-    let person = text(&value["systemMessage"]).or_else(|| text(&value["stopReason"]));
+    let user = text(&value["systemMessage"]).or_else(|| text(&value["stopReason"]));
     let reason = text(&value["reason"]);
     let agent: Vec<String> = reason.into_iter().chain(context).collect();
-    Heard { person, agent: (!agent.is_empty()).then(|| agent.join("\n\n")) }
+    Messages { user, agent: (!agent.is_empty()).then(|| agent.join("\n\n")) }
 }
 
 fn indented(text: &str) -> String {
@@ -185,7 +184,7 @@ fn indented(text: &str) -> String {
     text.lines().map(indent).collect()
 }
 
-/// What a page shows as code outside its transcript: the lines of its blocks, and what stands between backticks.
+/// What a page shows as code outside its transcript: the lines of its blocks, and inline code.
 fn shown_as_code(page: &str) -> Vec<String> {
     let (before, rest) = page.split_once(BEGIN).unwrap_or((page, ""));
     let after = rest.split_once(END).map_or("", |(_, after)| after);
@@ -205,7 +204,7 @@ fn shown_as_code(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_that_is_shown_is_there_with_its_options() {
+fn every_command_in_the_guide_exists_with_its_options() {
     let sandbox = Sandbox::without_git();
     let all = sandbox.ralph(&["--help"]).success().stdout;
     let (mut commands, mut loops) = (0, 0);
@@ -234,9 +233,9 @@ fn every_command_that_is_shown_is_there_with_its_options() {
 }
 
 #[test]
-fn every_word_in_the_guide_is_heard_as_it_says() {
+fn every_word_in_the_guide_is_recognised() {
     let page = page(GUIDE);
-    for (label, meaning) in [("pauses", ControlWord::Pause), ("goes on", ControlWord::Resume)] {
+    for (label, meaning) in [("pauses", ControlWord::Pause), ("resumes", ControlWord::Resume)] {
         let row = page.lines().find(|line| line.starts_with(&format!("| {label} |")));
         let row = row.unwrap_or_else(|| panic!("no row of the words by which it {label}"));
         let words: Vec<&str> = row.split('`').skip(1).step_by(2).collect();

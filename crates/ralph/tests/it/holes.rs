@@ -1,40 +1,38 @@
-//! Agents that forge what a session is blocked by, or free themselves: no stop ends verified by it, and none goes
-//! through without a word.
+//! Agents that forge the records of a block, or free themselves: no stop ends verified by it, and none is
+//! allowed without a message.
 
 use std::fs;
 
 use serde_json::json;
 
-use crate::conversation::Conversation;
 use crate::forgery;
-use crate::support::{Answer, Sandbox};
-use crate::talk::{Talk, told};
+use ralph_testkit::{HookAnswer, Sandbox, Session};
 
 const GATE: &str = "verify:\n  - test -e done.txt\n";
 const GUARD: &str = "guard: [session]\nverify:\n  - name: tests\n    run: test ! -e broken\n";
 const PROMISE: &str = "All of it works.\n\n<promise>DONE</promise>";
 
-fn looping(sandbox: &Sandbox) -> Talk<'_> {
-    let talk = Talk::looping(sandbox, "fix --completion-promise DONE");
-    talk.uses("Bash").stops(PROMISE).held();
+fn looping(sandbox: &Sandbox) -> Session<'_> {
+    let talk = Session::looping(sandbox, "fix --completion-promise DONE");
+    talk.agent_works_with("Bash").stops(PROMISE).blocked();
     talk
 }
 
 /// A guarded session that broke something and was blocked.
-fn guarded(sandbox: &Sandbox) -> Conversation<'_> {
-    let talk = Conversation::new(sandbox);
-    talk.person_says("make it faster").silent();
+fn guarded(sandbox: &Sandbox) -> Session<'_> {
+    let talk = Session::new(sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
     talk
 }
 
-/// The stop went through, and the person reads why.
+/// The stop was allowed, and the user reads why.
 #[track_caller]
-fn allowed_with_a_word(answer: &Answer, word: &str) -> String {
-    let told = answer.let_go().unwrap_or_else(|| panic!("not a word: {answer:#?}"));
-    assert!(told.to_lowercase().contains(word), "`{word}` is missing: {told}");
-    told
+fn allowed_with_a_message(answer: &HookAnswer, word: &str) -> String {
+    let message = answer.allowed().unwrap_or_else(|| panic!("not a word: {answer:#?}"));
+    assert!(message.to_lowercase().contains(word), "`{word}` is missing: {message}");
+    message
 }
 
 /// The ledger of the session's own loop or guard.
@@ -42,10 +40,10 @@ fn ledger_of_session(sandbox: &Sandbox) -> std::path::PathBuf {
     forgery::ledger(sandbox)
 }
 
-/// What is done to the records of a guarded session.
+/// A change to the records of a guarded session.
 type EditOfHome = fn(&Sandbox);
 
-/// What is done to the ledger of a session's loop.
+/// A change to the ledger of a session's loop.
 type EditOfLedger = fn(&std::path::Path);
 
 // 1. The snapshot.
@@ -57,12 +55,12 @@ fn a_snapshot_frees_no_session() {
         let talk = looping(&sandbox);
         let status = json!({"status": "ended", "verdict": verdict});
         forgery::write_snapshot(&ledger_of_session(&sandbox), status.clone());
-        talk.uses("Bash").stops(PROMISE).held();
+        talk.agent_works_with("Bash").stops(PROMISE).blocked();
         let sandbox = Sandbox::gated(GUARD);
         let talk = guarded(&sandbox);
         forgery::write_snapshot(&ledger_of_session(&sandbox), status);
         talk.agent_uses("Write");
-        talk.agent_stops().held();
+        talk.agent_stops().blocked();
     }
 }
 
@@ -73,7 +71,7 @@ fn a_forged_verdict_frees_no_session() {
     let sandbox = Sandbox::gated(GATE);
     let talk = looping(&sandbox);
     forgery::append(&ledger_of_session(&sandbox), &[forgery::judged_verified(2)]);
-    talk.uses("Bash").stops(PROMISE).held();
+    talk.agent_works_with("Bash").stops(PROMISE).blocked();
     let status = sandbox.status();
     assert!(!status.to_string().contains("\"verified\""), "{status:#}");
 }
@@ -81,17 +79,17 @@ fn a_forged_verdict_frees_no_session() {
 #[test]
 fn a_verdict_that_the_code_under_test_forges_frees_no_session() {
     let sandbox = Sandbox::gated("verify:\n  - sh check.sh\n");
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
-    // Its own processes, as it can see them, and a line that fits.
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
+    // Its own processes, as it can see them, and a line with a valid hash.
     sandbox.file(
         "check.sh",
         "for i in 1 2 3; do sleep 0.05; done\nuntil test -e ../go; do sleep 0.01; done\nexit 1\n",
     );
-    let go = sandbox.project().parent().expect("a parent").join("go");
+    let start_file = sandbox.project().parent().expect("a parent").join("go");
     std::thread::scope(|scope| {
         let stop = talk.stop(PROMISE);
         let stop = scope.spawn(move || stop.answer());
-        crate::support::wait_until("a run has begun", || {
+        ralph_testkit::wait_until("a run has begun", || {
             let ledgers = forgery::ledgers(&sandbox);
             ledgers.len() == 1
                 && forgery::events(&ledgers[0]).iter().any(|event| event["event"] == "run_started")
@@ -101,20 +99,20 @@ fn a_verdict_that_the_code_under_test_forges_frees_no_session() {
         let mut judged = forgery::judged_verified(1);
         judged["process"] = json!(pid);
         forgery::append(&ledger, &[judged]);
-        fs::write(&go, "").expect("a file");
+        fs::write(&start_file, "").expect("a file");
         let answer = stop.join().expect("an answer");
         let value = answer.ran.json();
         assert!(
             value["decision"] == "block" || value["systemMessage"].is_string(),
             "freed without a word: {answer:#?}"
         );
-        assert!(!told(&answer).to_lowercase().contains("verified:"), "{answer:#?}");
+        assert!(!answer.shown_to_user().to_lowercase().contains("verified:"), "{answer:#?}");
     });
 }
 
 // 3. Receipts, green and red.
 
-/// The gate runs a program that git ignores, so no fingerprint sees it.
+/// The gate runs a program that git ignores, so the fingerprint does not include it.
 fn with_ignored_tool(guard: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.file(".gitignore", "dist/\n");
@@ -125,7 +123,7 @@ fn with_ignored_tool(guard: &str) -> Sandbox {
 }
 
 #[test]
-fn a_receipt_from_an_agents_shell_ends_nothing() {
+fn a_receipt_from_an_agents_shell_does_not_count() {
     for client in [true, false] {
         let sandbox = with_ignored_tool("guard: [session]\n");
         let talk = guarded(&sandbox);
@@ -137,32 +135,32 @@ fn a_receipt_from_an_agents_shell_ends_nothing() {
         assert!(command.output().expect("the binary").status.success());
         sandbox.file("dist/tool.sh", "test ! -e broken\n");
         talk.agent_uses("Write");
-        talk.agent_stops().held();
+        talk.agent_stops().blocked();
     }
 }
 
 #[test]
-fn a_forged_receipt_ends_nothing() {
+fn a_forged_receipt_does_not_count() {
     let sandbox = with_ignored_tool("guard: [session]\n");
     let talk = guarded(&sandbox);
     sandbox.file("dist/tool.sh", "exit 0\n");
     sandbox.verify(&[]);
-    // Every pointer and every line stays; the tool is what it was.
+    // Every pointer and every line stays; the tool is restored.
     sandbox.file("dist/tool.sh", "test ! -e broken\n");
     for agent in ["check", "session"] {
         let answer = if agent == "check" { sandbox.stop("check").answer() } else { talk.agent_stops() };
         if agent == "session" {
-            answer.held();
+            answer.blocked();
         }
     }
 }
 
 #[test]
-fn a_failure_from_an_agents_shell_is_not_one_from_before() {
+fn a_failure_from_an_agents_shell_is_not_a_failure_from_before() {
     let sandbox = with_ignored_tool("guard: [session]\n");
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
-    // On the files that the prompt found, with another tool: red in the very words of the later failure.
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
+    // On the files at the time of the prompt, with another tool: it fails with the exact text of the later failure.
     sandbox.file("dist/tool.sh", "exit 1\n");
     for client in [true, false] {
         let mut command = sandbox.command(&["verify"]);
@@ -173,22 +171,22 @@ fn a_failure_from_an_agents_shell_is_not_one_from_before() {
     }
     sandbox.file("dist/tool.sh", "test ! -e broken\n");
     talk.agent_writes("broken", "");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
 }
 
 #[test]
-fn what_failed_before_the_session_began_blocks_nobody() {
+fn a_failure_from_before_the_session_does_not_block() {
     let sandbox = Sandbox::gated(GUARD);
     sandbox.file("broken", "red\n");
     sandbox.verify(&[]);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("other", "");
-    allowed_with_a_word(&talk.agent_stops(), "tests");
+    allowed_with_a_message(&talk.agent_stops(), "tests");
 }
 
 #[test]
-fn what_passes_on_the_files_that_failed_is_allowed_and_not_verified() {
+fn a_pass_on_the_files_that_failed_is_allowed_and_not_verified() {
     for door in ["guard", "loop", "check"] {
         let guard = if door == "guard" { "guard: [session]\n" } else { "" };
         let sandbox = with_ignored_tool(guard);
@@ -205,16 +203,16 @@ fn what_passes_on_the_files_that_failed_is_allowed_and_not_verified() {
             "loop" => {
                 let talk = looping(&sandbox);
                 installs();
-                talk.uses("Bash").stops(PROMISE)
+                talk.agent_works_with("Bash").stops(PROMISE)
             }
             _ => {
-                sandbox.stop("check").answer().held();
+                sandbox.stop("check").answer().blocked();
                 installs();
                 sandbox.stop("check").answer()
             }
         };
-        let told = allowed_with_a_word(&answer, "same files that failed before");
-        assert!(!told.contains("Verified"), "{door}: {told}");
+        let message = allowed_with_a_message(&answer, "same files that failed before");
+        assert!(!message.contains("Verified"), "{door}: {message}");
         let judged = sandbox.events_named("judged");
         assert_eq!(
             judged.last().expect("a verdict")["attempt"],
@@ -230,15 +228,15 @@ fn what_passes_on_the_files_that_failed_is_allowed_and_not_verified() {
 // 4. Acceptances.
 
 #[test]
-fn an_acceptance_after_a_session_was_blocked_needs_a_person() {
+fn an_acceptance_after_the_prompt_ends_as_needs_human() {
     let weaker = "guard: [session]\nverify:\n  - name: tests\n    run: 'true'\n";
     for blocked in [true, false] {
         let sandbox = Sandbox::gated(GUARD);
         let talk = if blocked {
             guarded(&sandbox)
         } else {
-            let talk = Conversation::new(&sandbox);
-            talk.person_says("make it faster").silent();
+            let talk = Session::new(&sandbox);
+            talk.user_says("make it faster").silent();
             talk
         };
         sandbox.file("ralph.yaml", weaker);
@@ -246,8 +244,8 @@ fn an_acceptance_after_a_session_was_blocked_needs_a_person() {
         talk.agent_writes("more", "");
         let answer = talk.agent_stops();
         if answer.ran.json()["decision"] != "block" {
-            let told = allowed_with_a_word(&answer, "accepted after");
-            assert!(!told.contains("erified:") && !told.contains("All gates passed"), "{told}");
+            let message = allowed_with_a_message(&answer, "accepted after");
+            assert!(!message.contains("erified:") && !message.contains("All gates passed"), "{message}");
         }
         let verdicts = sandbox.events_named("judged");
         assert!(verdicts.iter().all(|judged| judged["verdict"] != "verified"), "{verdicts:#?}");
@@ -256,24 +254,24 @@ fn an_acceptance_after_a_session_was_blocked_needs_a_person() {
 }
 
 #[test]
-fn an_acceptance_after_a_loop_began_needs_a_person() {
+fn an_acceptance_after_a_loop_began_ends_it_as_needs_human() {
     let weaker = "verify: ['true']\n";
     let sandbox = Sandbox::gated(GATE);
     let talk = looping(&sandbox);
     sandbox.file("ralph.yaml", weaker);
     forgery::forge_acceptance(&sandbox, weaker);
-    let told = allowed_with_a_word(&talk.uses("Bash").stops(PROMISE), "accepted after");
-    assert!(told.contains("/ralph-loop") || told.contains("ralph "), "the way on: {told}");
+    let message = allowed_with_a_message(&talk.agent_works_with("Bash").stops(PROMISE), "accepted after");
+    assert!(message.contains("/ralph-loop") || message.contains("ralph "), "the way on: {message}");
     assert_eq!(talk.state()["status"], json!({"status": "ended", "verdict": "needs_human"}));
 }
 
 #[test]
-fn an_acceptance_before_a_sub_agent_stops_counts_only_if_the_session_found_it() {
+fn an_acceptance_during_the_session_does_not_count_for_a_sub_agent() {
     let weaker = "verify: ['true']\n";
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::new(&sandbox, "session-1");
+    let talk = Session::new(&sandbox);
     talk.starts("startup").silent();
-    talk.says("fix it").silent();
+    talk.user_says("fix it").silent();
     sandbox.file("ralph.yaml", weaker);
     forgery::forge_acceptance(&sandbox, weaker);
     sandbox.stop("check").answer();
@@ -284,7 +282,7 @@ fn an_acceptance_before_a_sub_agent_stops_counts_only_if_the_session_found_it() 
 // 6. Swaps.
 
 #[test]
-fn files_that_move_while_the_gates_run_are_named_and_nothing_is_verified() {
+fn files_that_change_while_the_gates_run_are_named_and_nothing_is_verified() {
     let swap =
         "cp test.sh ../kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat ../kept > test.sh; exit $code";
     for door in ["guard", "loop", "check"] {
@@ -295,15 +293,17 @@ fn files_that_move_while_the_gates_run_are_named_and_nothing_is_verified() {
         sandbox.trust();
         let answer = match door {
             "guard" => {
-                let talk = Conversation::new(&sandbox);
-                talk.person_says("make it faster").silent();
+                let talk = Session::new(&sandbox);
+                talk.user_says("make it faster").silent();
                 talk.agent_writes("more", "");
                 talk.agent_stops()
             }
-            "loop" => Talk::looping(&sandbox, "fix --completion-promise DONE").uses("Bash").stops(PROMISE),
+            "loop" => Session::looping(&sandbox, "fix --completion-promise DONE")
+                .agent_works_with("Bash")
+                .stops(PROMISE),
             _ => sandbox.stop("check").answer(),
         };
-        allowed_with_a_word(&answer, "test.sh");
+        allowed_with_a_message(&answer, "test.sh");
         let verdicts = sandbox.events_named("judged");
         assert!(verdicts.iter().all(|judged| judged["verdict"] != "verified"), "{door}: {verdicts:#?}");
     }
@@ -320,48 +320,48 @@ fn files_that_the_users_own_run_rewrote_are_compared_by_content() {
     sandbox.file("generated.txt", "same\n");
     sandbox.trust();
     sandbox.ralph(&["verify"]).success();
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("more", "");
-    talk.agent_stops().let_go();
+    talk.agent_stops().allowed();
     assert_eq!(sandbox.events_named("judged").last().expect("a verdict")["verdict"], "verified");
 }
 
-// 8. Freed in silence.
+// 8. Freed silently.
 
 #[test]
-fn a_pause_or_cancel_that_somebody_piped_into_the_hook_is_told_at_the_stop() {
+fn a_pause_or_cancel_piped_into_the_hook_is_reported_at_the_stop() {
     for how in ["pause", "/cancel-ralph"] {
         let sandbox = Sandbox::gated(GATE);
         let talk = looping(&sandbox);
-        // The answer goes to whoever piped it; the user sees nothing of it.
+        // The answer goes to the process that piped it; the user does not see it.
         if how == "pause" {
-            talk.says("pause");
+            talk.user_says("pause");
         } else {
             talk.command("cancel-ralph", "");
         }
         let word = if how == "pause" { "paused" } else { "cancelled" };
-        allowed_with_a_word(&talk.uses("Bash").stops("Bye."), word);
-        // Whoever swallowed that: a loop that rests says so at every stop.
+        allowed_with_a_message(&talk.agent_works_with("Bash").stops("Bye."), word);
+        // Even if that answer was discarded: a paused loop is reported at every stop.
         if how == "pause" {
-            allowed_with_a_word(&talk.uses("Bash").stops("Bye."), word);
+            allowed_with_a_message(&talk.agent_works_with("Bash").stops("Bye."), word);
         }
     }
     let sandbox = Sandbox::gated(GUARD);
     let talk = guarded(&sandbox);
-    talk.person_says("pause");
+    talk.user_says("pause");
     talk.agent_uses("Write");
-    allowed_with_a_word(&talk.agent_stops(), "paused");
+    allowed_with_a_message(&talk.agent_stops(), "paused");
 }
 
 #[test]
-fn a_command_that_frees_a_session_is_told_at_its_stop() {
+fn a_command_that_frees_a_session_is_reported_at_its_stop() {
     for verb in ["cancel", "pause"] {
         let sandbox = Sandbox::gated(GATE);
         let talk = looping(&sandbox);
         sandbox.ralph(&[verb]).success();
-        allowed_with_a_word(
-            &talk.uses("Bash").stops("Bye."),
+        allowed_with_a_message(
+            &talk.agent_works_with("Bash").stops("Bye."),
             if verb == "pause" { "paused" } else { "cancelled" },
         );
     }
@@ -369,7 +369,7 @@ fn a_command_that_frees_a_session_is_told_at_its_stop() {
     let talk = guarded(&sandbox);
     sandbox.ralph(&["pause"]).success();
     talk.agent_uses("Write");
-    allowed_with_a_word(&talk.agent_stops(), "paused");
+    allowed_with_a_message(&talk.agent_stops(), "paused");
 }
 
 #[test]
@@ -377,56 +377,58 @@ fn a_session_whose_binding_is_gone_is_still_blocked() {
     let sandbox = Sandbox::gated(GATE);
     let talk = looping(&sandbox);
     fs::remove_dir_all(sandbox.ralph_home().join("sessions")).expect("removed");
-    talk.uses("Bash").stops(PROMISE).held();
+    talk.agent_works_with("Bash").stops(PROMISE).blocked();
     let sandbox = Sandbox::gated(GUARD);
     let talk = guarded(&sandbox);
     fs::remove_dir_all(sandbox.ralph_home().join("sessions")).expect("removed");
     talk.agent_uses("Write");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
 }
 
 #[test]
-fn a_session_whose_memory_is_gone_is_told() {
+fn a_session_with_deleted_records_is_reported() {
     let sandbox = Sandbox::gated(GATE);
     let talk = looping(&sandbox);
     fs::remove_dir_all(sandbox.ralph_home()).expect("removed");
-    allowed_with_a_word(&talk.uses("Bash").stops(PROMISE), "unverified");
+    allowed_with_a_message(&talk.agent_works_with("Bash").stops(PROMISE), "unverified");
     let sandbox = Sandbox::gated(GUARD);
     let talk = guarded(&sandbox);
     fs::remove_dir_all(sandbox.ralph_home()).expect("removed");
     talk.agent_uses("Write");
-    allowed_with_a_word(&talk.agent_stops(), "unverified");
+    allowed_with_a_message(&talk.agent_stops(), "unverified");
 }
 
 #[test]
-fn a_deleted_loop_file_is_told_at_the_stop_whatever_came_between() {
+fn a_deleted_loop_file_is_reported_at_the_stop_whatever_came_between() {
     for between in ["nothing", "a tool", "status", "a sub-agent"] {
         let sandbox = Sandbox::gated(GATE);
         let talk = looping(&sandbox);
         sandbox.remove(".claude/ralph-loop.local.md");
         match between {
             "a tool" => {
-                drop(talk.event("PostToolUse", &json!({"tool_name": "Agent", "tool_input": {}})).answer());
+                drop(
+                    talk.event_with("PostToolUse", &json!({"tool_name": "Agent", "tool_input": {}})).answer(),
+                );
             }
             "status" => drop(sandbox.status()),
             "a sub-agent" => drop(talk.agent("SubagentStart", 7, "general-purpose", "").answer()),
             _ => {}
         }
-        allowed_with_a_word(&talk.stops("Bye."), "cancel");
+        allowed_with_a_message(&talk.stops("Bye."), "cancel");
         assert_eq!(talk.state()["status"]["verdict"], "cancelled", "{between}");
     }
 }
 
 #[test]
-fn a_record_that_says_nothing_was_written_is_not_believed() {
+fn a_record_that_denies_any_edit_is_not_believed() {
     let sandbox = Sandbox::gated(GUARD);
     let talk = guarded(&sandbox);
     forgery::edit_session_file(&sandbox, "watched.json", |watched| watched["wrote"] = json!(false));
-    talk.agent_stops().held();
-    // Never blocked so far.
+    talk.agent_stops().blocked();
+    // Not blocked so far.
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
     forgery::edit_session_file(&sandbox, "watched.json", |watched| watched["wrote"] = json!(false));
     let answer = talk.agent_stops();
@@ -436,48 +438,48 @@ fn a_record_that_says_nothing_was_written_is_not_believed() {
 // Deadlines, limits.
 
 #[test]
-fn gates_that_do_not_fit_the_deadline_allow_the_stop_and_say_so() {
+fn gates_that_do_not_fit_the_deadline_allow_the_stop_and_are_reported() {
     for door in ["guard", "loop", "check"] {
         let guard = if door == "guard" { "guard: [session]\n" } else { "" };
         let sandbox = Sandbox::gated(&format!("{guard}verify:\n  - sleep 20\n"));
         let answer = match door {
             "guard" => {
-                let talk = Conversation::new(&sandbox);
-                talk.person_says("make it faster").silent();
+                let talk = Session::new(&sandbox);
+                talk.user_says("make it faster").silent();
                 talk.agent_writes("more", "");
-                talk.stop().deadline("400ms").answer()
+                talk.stop("Done.").deadline("400ms").answer()
             }
             "loop" => {
-                let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
-                talk.uses("Bash").stop(PROMISE).deadline("400ms").answer()
+                let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
+                talk.agent_works_with("Bash").stop(PROMISE).deadline("400ms").answer()
             }
             _ => sandbox.stop("check").deadline("400ms").answer(),
         };
-        let told = allowed_with_a_word(&answer, "unverified");
-        assert!(told.contains("deadline"), "{door}: {told}");
+        let message = allowed_with_a_message(&answer, "unverified");
+        assert!(message.contains("deadline"), "{door}: {message}");
     }
 }
 
 #[test]
-fn the_limits_of_a_blocked_session_are_those_it_began_with() {
+fn a_blocked_session_keeps_the_limits_it_began_with() {
     let sandbox = Sandbox::gated(GUARD);
     let talk = guarded(&sandbox);
     sandbox.user_config("budget: { attempts: 1, errors: 1 }\n");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
     let sandbox = Sandbox::gated(GATE);
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     sandbox.user_config("budget: { attempts: 1, errors: 1 }\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
 }
 
 #[test]
-fn what_agents_are_told_does_not_send_them_to_ralph_verify() {
+fn agent_instructions_do_not_mention_ralph_verify() {
     let sandbox = Sandbox::gated(GATE);
-    let (reason, detail) = sandbox.stop("check").answer().held();
+    let (reason, detail) = sandbox.stop("check").answer().blocked();
     assert!(!reason.contains("ralph verify") && !detail.contains("ralph verify"), "{reason}\n{detail}");
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
     for entry in walk(plugin.as_ref()) {
-        // The help is for the user, who may well run the gates.
+        // The help is for the user, who may run the gates.
         if entry.ends_with("ralph-help.md") {
             continue;
         }
@@ -506,66 +508,66 @@ fn init_and_doctor_warn_of_gates_that_may_not_fit_the_deadline() {
 }
 
 #[test]
-fn a_prompt_that_the_agent_pipes_in_frees_nobody_in_silence() {
-    // Before it was ever blocked: what was written and not judged is still judged.
+fn a_prompt_piped_in_by_the_agent_does_not_silently_free_the_session() {
+    // Before the first block: unjudged edits are still judged.
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
-    talk.person_says("forged").silent();
-    talk.agent_stops().held();
-    // Blocked already: the stop that is not checked says so, and status agrees.
-    talk.person_says("forged again").silent();
-    let told = allowed_with_a_word(&talk.agent_stops(), "not checked");
-    assert!(told.contains("tests"), "{told}");
+    talk.user_says("forged").silent();
+    talk.agent_stops().blocked();
+    // Already blocked: the unchecked stop is reported, and status agrees.
+    talk.user_says("forged again").silent();
+    let message = allowed_with_a_message(&talk.agent_stops(), "not checked");
+    assert!(message.contains("tests"), "{message}");
     assert_eq!(sandbox.state()["status"]["status"], "paused");
-    // The next change is judged again; what failed at a stop of this session before the prompt is named.
-    talk.person_says("go on").silent();
+    // The next change is judged again; a failure at a stop of this session before the prompt is named.
+    talk.user_says("go on").silent();
     talk.agent_writes("broken", "redder\n");
-    allowed_with_a_word(&talk.agent_stops(), "red before this prompt");
+    allowed_with_a_message(&talk.agent_stops(), "already failing before this prompt");
 }
 
 #[test]
-fn a_blocked_session_that_puts_everything_back_is_not_blocked_for_what_failed_before() {
+fn a_blocked_session_that_reverts_everything_is_not_blocked_by_earlier_failures() {
     let sandbox = Sandbox::gated("guard: [session]\nverify:\n  - name: tests\n    run: cat notes; exit 1\n");
     sandbox.file("notes", "old\n");
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("notes", "new\n");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
     talk.agent_writes("notes", "old\n");
-    allowed_with_a_word(&talk.agent_stops(), "tests");
+    allowed_with_a_message(&talk.agent_stops(), "tests");
     assert_eq!(sandbox.state()["status"]["verdict"], "released");
 }
 
 #[test]
-fn a_binding_that_leads_elsewhere_frees_nobody() {
+fn a_forged_binding_does_not_free_the_session() {
     for elsewhere in ["verify", "no-such-loop"] {
         let sandbox = Sandbox::gated(GATE);
         sandbox.verify(&[]);
         let talk = looping(&sandbox);
         forgery::edit_session_file(&sandbox, "loop.json", |binding| binding["loop"] = json!(elsewhere));
-        talk.uses("Bash").stops(PROMISE).held();
+        talk.agent_works_with("Bash").stops(PROMISE).blocked();
     }
 }
 
 #[test]
-fn a_stop_that_the_agent_pipes_in_does_not_silence_the_clients_own() {
-    // Judged in the agent's own shell, by its own tools or without any time: the client's stop says that it was so.
+fn a_stop_piped_in_by_the_agent_does_not_silence_the_stop_of_the_client() {
+    // Judged in the agent's own shell, with its own tools or without time: the client's stop reports it.
     let sandbox = Sandbox::gated(GATE);
     let talk = looping(&sandbox);
-    talk.uses("Bash").stop(PROMISE).deadline("0s").answer();
-    allowed_with_a_word(&talk.stops(PROMISE), "paused");
+    talk.agent_works_with("Bash").stop(PROMISE).deadline("0s").answer();
+    allowed_with_a_message(&talk.stops(PROMISE), "paused");
     let sandbox = Sandbox::gated(GATE);
     let talk = looping(&sandbox);
     sandbox.file("done.txt", "");
-    talk.uses("Bash").stops(PROMISE);
+    talk.agent_works_with("Bash").stops(PROMISE);
     sandbox.remove("done.txt");
-    allowed_with_a_word(&talk.stops(PROMISE), "judged before (verified)");
+    allowed_with_a_message(&talk.stops(PROMISE), "already judged (verified)");
 }
 
 #[test]
-fn a_guard_whose_records_were_edited_is_told_or_blocks() {
+fn a_guard_with_edited_records_is_reported_or_blocks() {
     let edits: [(&str, EditOfHome); 4] = [
         ("another root", |sandbox| {
             forgery::edit_session_file(sandbox, "watched.json", |watched| watched["root"] = json!("/tmp"));
@@ -596,7 +598,7 @@ fn a_guard_whose_records_were_edited_is_told_or_blocks() {
 }
 
 #[test]
-fn a_loop_whose_records_were_edited_is_told_or_blocks() {
+fn a_loop_with_edited_records_is_reported_or_blocks() {
     let edits: [(&str, EditOfLedger); 4] = [
         ("emptied", |ledger| fs::write(ledger, "").expect("written")),
         ("garbage", |ledger| fs::write(ledger, "garbage\n").expect("written")),
@@ -626,23 +628,23 @@ fn a_loop_whose_records_were_edited_is_told_or_blocks() {
 }
 
 #[test]
-fn what_counts_as_rewritten_or_failing_before_is_what_the_session_found() {
-    // Known to be rewritten only since the session began.
+fn forged_records_of_rewritten_files_and_earlier_failures_do_not_count() {
+    // Recorded as rewritten only since the session began.
     let swap =
         "cp test.sh ../kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat ../kept > test.sh; exit $code";
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", &format!("guard: [session]\nverify:\n  - run: {}\n", json!(swap)));
     sandbox.file("test.sh", "exit 1\n");
     sandbox.trust();
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("more", "");
     for name in sandbox.remembered().into_iter().filter(|name| name.ends_with("/accepted-ignore-rules")) {
         let path = sandbox.ralph_home().join(name).with_file_name("rewritten-files.json");
         fs::write(path, r#"{"test.sh":"2020-01-01T00:00:00Z"}"#).expect("forged");
     }
-    allowed_with_a_word(&talk.agent_stops(), "test.sh");
-    // A failure that is dated back.
+    allowed_with_a_message(&talk.agent_stops(), "test.sh");
+    // A backdated failure.
     let sandbox = Sandbox::gated(GUARD);
     sandbox.verify(&[]);
     let talk = guarded(&sandbox);
@@ -653,5 +655,5 @@ fn what_counts_as_rewritten_or_failing_before_is_what_the_session_found() {
     let verify = sandbox.remembered().into_iter().find(|name| name.ends_with("/verify/ledger.jsonl"));
     forgery::append(&sandbox.ralph_home().join(verify.expect("a ledger")), &[red]);
     talk.agent_writes("broken", "redder\n");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
 }

@@ -1,4 +1,4 @@
-//! Attacks that were found against the finished product, one file for each kind. Each of them once succeeded.
+//! Attacks that were found against the finished product, one file for each kind. Each of them succeeded once.
 
 mod borrowed_trust;
 mod foreign_programs;

@@ -1,4 +1,4 @@
-//! The hook door: who is held, who is not, and what is said.
+//! The hook: who is blocked, who is not, and which messages are sent.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, RALPH, Ran, Sandbox, is_alive, misbehave, verify_list, wait_until};
+use crate::RALPH;
+use ralph_testkit::{Finished, HookAnswer, Sandbox, is_alive, misbehave, verify_list, wait_until};
 
 const FAILING: &str = "verify:\n  - test -e done.txt\n";
 
 #[test]
-fn a_check_agent_is_held_until_the_gate_passes() {
+fn a_check_agent_is_blocked_until_the_gate_passes() {
     let sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
-    let (reason, detail) = sandbox.stop("check").answer().held();
+    let (reason, detail) = sandbox.stop("check").answer().blocked();
     assert_eq!(
         reason,
         "Verification failed (iteration 1/5): gate `test -e done.txt` failed with exit code 1"
@@ -23,13 +24,13 @@ fn a_check_agent_is_held_until_the_gate_passes() {
     assert!(detail.contains("attempt 1 of 5") && detail.contains("Command: test -e done.txt"), "{detail}");
 
     sandbox.file("done.txt", "");
-    let told = sandbox.stop("check").answer().let_go();
-    assert_eq!(told.as_deref(), Some("Verification passed: All verify commands passed"));
+    let shown = sandbox.stop("check").answer().allowed();
+    assert_eq!(shown.as_deref(), Some("Verification passed: All verify commands passed"));
 }
 
 /// Nothing ran and nothing was written.
 #[track_caller]
-fn leaves_no_trace(sandbox: &Sandbox, call: impl FnOnce() -> Answer) {
+fn leaves_no_trace(sandbox: &Sandbox, call: impl FnOnce() -> HookAnswer) {
     let before = sandbox.memory();
     call().silent();
     assert_eq!(sandbox.memory(), before);
@@ -65,7 +66,7 @@ fn other_agents_run_nothing_and_write_nothing() {
 }
 
 #[test]
-fn an_empty_or_missing_name_is_a_compaction_and_goes_through() {
+fn an_empty_or_missing_agent_name_is_a_compaction_and_is_allowed() {
     let sandbox = gated_and_counting();
     for name in [json!(""), Value::Null] {
         leaves_no_trace(&sandbox, || sandbox.stop("check").with("agent_type", name).answer());
@@ -79,14 +80,14 @@ fn the_name_is_read_from_agent_type_and_nowhere_else() {
 }
 
 #[test]
-fn an_agent_of_a_plugin_is_held_by_its_bare_name() {
+fn an_agent_of_a_plugin_is_blocked_by_its_bare_name() {
     let sandbox = Sandbox::gated(FAILING);
-    let (_, detail) = sandbox.stop("some-plugin:check").answer().held();
-    assert!(detail.contains("`check` may not stop yet"), "{detail}");
+    let (_, detail) = sandbox.stop("some-plugin:check").answer().blocked();
+    assert!(detail.contains("Stop of `check` blocked"), "{detail}");
 }
 
 #[test]
-fn a_folder_without_config_is_nobodys() {
+fn a_folder_without_config_is_ignored() {
     let sandbox = Sandbox::new();
     leaves_no_trace(&sandbox, || sandbox.stop("check").answer());
     let sandbox = Sandbox::without_git();
@@ -94,46 +95,46 @@ fn a_folder_without_config_is_nobodys() {
 }
 
 #[test]
-fn a_stop_without_a_session_goes_through_and_says_so() {
+fn a_stop_without_a_session_is_allowed_and_reported() {
     let sandbox = gated_and_counting();
     for session in [json!(""), Value::Null] {
-        let told = sandbox.stop("check").with("session_id", session).answer().let_go().expect("a message");
-        assert!(told.contains("names no session") && told.contains("UNVERIFIED"), "{told}");
+        let shown = sandbox.stop("check").with("session_id", session).answer().allowed().expect("a message");
+        assert!(shown.contains("names no session") && shown.contains("UNVERIFIED"), "{shown}");
     }
     assert_eq!(sandbox.runs(), 0);
 }
 
 #[test]
-fn what_cannot_be_read_goes_through_with_one_line_and_never_exit_code_2() {
+fn unreadable_input_is_allowed_with_one_line_and_never_exit_code_2() {
     let sandbox = gated_and_counting();
     let before = sandbox.memory();
     let table: [(&[u8], &str); 9] = [
         (b"", "is empty"),
         (b" \n\t ", "is empty"),
-        (b"not json", "not the JSON object of a hook"),
-        (b"[]", "not the JSON object of a hook"),
-        (b"42", "not the JSON object of a hook"),
-        (b"{}", "not the JSON object of a hook"),
-        (b"{\"hook_event_name\": 7}", "not the JSON object of a hook"),
+        (b"not json", "is not a valid JSON object"),
+        (b"[]", "is not a valid JSON object"),
+        (b"42", "is not a valid JSON object"),
+        (b"{}", "is not a valid JSON object"),
+        (b"{\"hook_event_name\": 7}", "is not a valid JSON object"),
         (
             b"{\"hook_event_name\": \"SubagentStop\", \"agent_type\": [\"check\"]}",
-            "not the JSON object of a hook",
+            "is not a valid JSON object",
         ),
-        (b"{\"hook_event_name\": \"SubagentStop\", \"agent_type\": \"che", "not the JSON object of a hook"),
+        (b"{\"hook_event_name\": \"SubagentStop\", \"agent_type\": \"che", "is not a valid JSON object"),
     ];
     for (input, why) in table {
         let ran = sandbox.hook_with(input).ran;
         assert_eq!(ran.code, Some(0), "{ran:#?}");
-        let told = ran.json()["systemMessage"].as_str().unwrap_or_default().to_owned();
-        assert!(told.contains(why) && told.contains("UNVERIFIED"), "{ran:#?}");
+        let shown = ran.json()["systemMessage"].as_str().unwrap_or_default().to_owned();
+        assert!(shown.contains(why) && shown.contains("UNVERIFIED"), "{ran:#?}");
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
-        assert!(ran.stderr.contains(why) && ran.stderr.contains("the stop goes through"), "{ran:#?}");
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("stop allowed, UNVERIFIED"), "{ran:#?}");
     }
     assert_eq!(sandbox.memory(), before);
 }
 
 #[test]
-fn an_input_of_20_megabytes_is_not_one() {
+fn an_input_of_20_megabytes_is_rejected() {
     let sandbox = gated_and_counting();
     let mut input = br#"{"hook_event_name":"SubagentStop","agent_type":"check","session_id":""#.to_vec();
     input.resize(20 << 20, b'x');
@@ -145,7 +146,7 @@ fn an_input_of_20_megabytes_is_not_one() {
 #[test]
 fn a_large_last_message_is_fine() {
     let sandbox = Sandbox::gated(FAILING);
-    sandbox.stop("check").saying(&"many words ".repeat(300_000)).answer().held();
+    sandbox.stop("check").saying(&"many words ".repeat(300_000)).answer().blocked();
 }
 
 #[test]
@@ -166,19 +167,19 @@ fn an_input_that_never_ends_is_answered_within_seconds() {
 }
 
 #[test]
-fn a_deleted_folder_lets_go_with_a_message() {
+fn a_deleted_folder_allows_the_stop_with_a_message() {
     let sandbox = gated_and_counting();
     sandbox.file("gone/x", "");
     let gone = sandbox.path("gone");
     fs::remove_dir_all(&gone).expect("removed");
-    let told = sandbox.stop("check").with("cwd", json!(gone)).answer().let_go().expect("a message");
-    assert!(told.contains("UNVERIFIED"), "{told}");
-    let told = sandbox.stop("check").with("cwd", Value::Null).answer().let_go().expect("a message");
-    assert!(told.contains("names no folder"), "{told}");
+    let shown = sandbox.stop("check").with("cwd", json!(gone)).answer().allowed().expect("a message");
+    assert!(shown.contains("UNVERIFIED"), "{shown}");
+    let shown = sandbox.stop("check").with("cwd", Value::Null).answer().allowed().expect("a message");
+    assert!(shown.contains("names no folder"), "{shown}");
 }
 
 #[test]
-fn the_process_may_stand_in_a_folder_that_is_gone() {
+fn the_current_folder_of_the_process_may_be_deleted() {
     let sandbox = Sandbox::gated(FAILING);
     sandbox.file("gone/x", "");
     let script = "cd gone && rm -r ../gone && exec \"$0\" hook claude";
@@ -193,18 +194,18 @@ fn the_process_may_stand_in_a_folder_that_is_gone() {
         .expect("a shell");
     let input = sandbox.stop("check").text();
     child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("a reader");
-    let ran = Ran::of(child.wait_with_output().expect("an end"));
-    Answer { ran, took: Duration::ZERO }.held();
+    let ran = Finished::of(child.wait_with_output().expect("an end"));
+    HookAnswer { ran, took: Duration::ZERO }.blocked();
 }
 
 #[test]
-fn the_project_of_the_session_comes_before_the_folder_the_agent_stands_in() {
+fn the_project_of_the_session_wins_over_the_current_folder_of_the_agent() {
     let mut sandbox = Sandbox::gated(FAILING);
     let elsewhere = sandbox.home();
     sandbox.stop("check").with("cwd", json!(elsewhere)).answer().silent();
     let project = sandbox.project().to_string_lossy().into_owned();
     sandbox.set("CLAUDE_PROJECT_DIR", project);
-    sandbox.stop("check").with("cwd", json!(elsewhere)).answer().held();
+    sandbox.stop("check").with("cwd", json!(elsewhere)).answer().blocked();
 }
 
 #[test]
@@ -216,17 +217,17 @@ fn without_home_it_still_answers() {
         if ralph_home {
             command.env("RALPH_HOME", sandbox.ralph_home());
         } else {
-            // The user database stands in; what it names must not be written to by a test.
+            // The user database is used instead; a test must not write to the folder it names.
             command.env("RALPH_HOME", sandbox.home().join("empty"));
         }
         let mut child = command.spawn().expect("the binary");
         let input = sandbox.stop("check").text();
         child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("a reader");
-        Answer { ran: Ran::of(child.wait_with_output().expect("an end")), took: Duration::ZERO }
+        HookAnswer { ran: Finished::of(child.wait_with_output().expect("an end")), took: Duration::ZERO }
     };
-    run(true).held();
-    let told = run(false).let_go().expect("a message");
-    assert!(told.contains("ralph trust"), "{told}");
+    run(true).blocked();
+    let shown = run(false).allowed().expect("a message");
+    assert!(shown.contains("ralph trust"), "{shown}");
 }
 
 #[test]
@@ -249,103 +250,106 @@ fn wrong_usage_of_the_hook_never_exits_with_2() {
 }
 
 #[test]
-fn a_deadline_allows_the_stop_without_an_attempt_and_verify_does_not_stand_in() {
+fn a_deadline_allows_the_stop_without_an_attempt_and_verify_does_not_replace_it() {
     let config = "verify:\n  - 'true'\n  - sleep 3\n";
     let sandbox = Sandbox::gated(config);
-    let told = sandbox.stop("check").deadline("2s").answer().let_go().expect("told");
-    assert!(told.contains("UNVERIFIED") && told.contains("not finished: `sleep 3`"), "{told}");
+    let shown = sandbox.stop("check").deadline("2s").answer().allowed().expect("a message");
+    assert!(shown.contains("UNVERIFIED") && shown.contains("not finished: `sleep 3`"), "{shown}");
     assert_eq!(sandbox.state()["attempts"], 0);
     assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "released"}));
 
-    // What did finish is kept, but it may have to lead up to what did not: both are run.
+    // The finished gate has a receipt, but may have to run before the unfinished one: both run.
     let verified = sandbox.verify(&[]);
     assert_eq!(verified["verdict"], "verified");
     assert_eq!(verified["gates"][0]["reused"], false, "{verified:#}");
     assert_eq!(verified["gates"][1]["reused"], false, "{verified:#}");
 
     // A stop is decided by its own runs: again they do not fit.
-    let told = sandbox.stop("check").deadline("1s").answer().let_go().expect("told");
-    assert!(told.contains("UNVERIFIED"), "{told}");
+    let shown = sandbox.stop("check").deadline("1s").answer().allowed().expect("a message");
+    assert!(shown.contains("UNVERIFIED"), "{shown}");
 }
 
 #[test]
 fn stop_hook_active_decides_nothing() {
     let sandbox = Sandbox::gated(FAILING);
     for attempt in 1..=4 {
-        let (reason, _) = sandbox.stop("check").with("stop_hook_active", true).answer().held();
+        let (reason, _) = sandbox.stop("check").with("stop_hook_active", true).answer().blocked();
         assert!(reason.contains(&format!("(iteration {attempt}/5)")), "{reason}");
     }
-    let told = sandbox.stop("check").with("stop_hook_active", true).answer().let_go().expect("loud");
-    assert!(told.contains("Max iterations reached (5/5)"), "{told}");
+    let shown = sandbox.stop("check").with("stop_hook_active", true).answer().allowed().expect("loud");
+    assert!(shown.contains("Max iterations reached (5/5)"), "{shown}");
 }
 
 #[test]
-fn four_holds_then_a_loud_release_that_is_told_once() {
+fn four_blocks_then_a_loud_release_that_is_reported_once() {
     let sandbox = gated_and_counting();
     for _ in 0..4 {
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
     }
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
-    assert!(told.starts_with("Max iterations reached (5/5); let go UNVERIFIED. Unresolved: gate "), "{told}");
+    let shown = sandbox.stop("check").answer().allowed().expect("loud");
+    assert!(
+        shown.starts_with("Max iterations reached (5/5); stop allowed, UNVERIFIED. Unresolved: gate "),
+        "{shown}"
+    );
     assert_eq!(sandbox.runs(), 5, "the fifth was verified too");
     assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "released"}));
 
-    // Agent and person hear it after the session's next tool, once.
-    let told = sandbox.session_event("PostToolUse").ran.json();
-    let context = told["hookSpecificOutput"]["additionalContext"].as_str().expect("context");
-    assert_eq!(told["hookSpecificOutput"]["hookEventName"], "PostToolUse");
-    assert!(context.contains("NOT verified"), "{told}");
-    let person = told["systemMessage"].as_str().expect("told");
-    assert!(person.contains("`check`: Max iterations reached (5/5)"), "{person}");
+    // Agent and user are notified after the session's next tool, once.
+    let shown = sandbox.session_event("PostToolUse").ran.json();
+    let context = shown["hookSpecificOutput"]["additionalContext"].as_str().expect("context");
+    assert_eq!(shown["hookSpecificOutput"]["hookEventName"], "PostToolUse");
+    assert!(context.contains("NOT verified"), "{shown}");
+    let user_message = shown["systemMessage"].as_str().expect("a message");
+    assert!(user_message.contains("`check`: Max iterations reached (5/5)"), "{user_message}");
     for event in ["UserPromptSubmit", "Stop", "PostToolUse"] {
         sandbox.session_event(event).silent();
     }
 }
 
 #[test]
-fn the_session_end_can_tell_the_person_too_but_not_another_session() {
+fn the_session_end_can_notify_the_user_too_but_not_another_session() {
     let sandbox = Sandbox::gated("verify: ['false']\nbudget: {attempts: 1}\n");
-    sandbox.stop("check").answer().let_go().expect("loud");
+    sandbox.stop("check").answer().allowed().expect("loud");
     let other =
         json!({"session_id": "session-2", "cwd": sandbox.project(), "hook_event_name": "UserPromptSubmit"});
     sandbox.event(other).answer().silent();
-    let told = sandbox.session_event("Stop").let_go().expect("told");
-    assert!(told.contains("Max iterations reached (1/1)"), "{told}");
+    let shown = sandbox.session_event("Stop").allowed().expect("a message");
+    assert!(shown.contains("Max iterations reached (1/1)"), "{shown}");
 }
 
 #[test]
 fn a_pass_on_the_last_attempt_is_a_pass() {
     let sandbox = Sandbox::gated(FAILING);
     for _ in 0..4 {
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
     }
     sandbox.file("done.txt", "");
-    let told = sandbox.stop("check").answer().let_go();
-    assert_eq!(told.as_deref(), Some("Verification passed: All verify commands passed"));
+    let shown = sandbox.stop("check").answer().allowed();
+    assert_eq!(shown.as_deref(), Some("Verification passed: All verify commands passed"));
     assert_eq!(sandbox.state()["status"]["verdict"], "verified");
 }
 
 #[test]
-fn the_count_starts_again_after_a_pass_and_after_a_release() {
+fn the_count_restarts_after_a_pass_and_after_a_release() {
     let sandbox = Sandbox::gated("verify: [test -e done.txt]\nbudget: {attempts: 2}\n");
     let iteration = |number: u32| {
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert!(reason.contains(&format!("(iteration {number}/2)")), "{reason}");
     };
     iteration(1);
-    sandbox.stop("check").answer().let_go().expect("released");
+    sandbox.stop("check").answer().allowed().expect("released");
     iteration(1);
     sandbox.file("done.txt", "");
-    sandbox.stop("check").answer().let_go().expect("verified");
+    sandbox.stop("check").answer().allowed().expect("verified");
     sandbox.remove("done.txt");
     iteration(1);
 }
 
 #[test]
-fn the_guard_names_who_is_held() {
+fn the_guard_names_the_agents_to_block() {
     let sandbox = Sandbox::gated("verify: ['false']\nguard: [review, 'test-*', 'agent:session']\n");
-    for held in ["review", "test-unit", "plugin:test-e2e", "session"] {
-        sandbox.stop(held).agent(held).answer().held();
+    for blocked in ["review", "test-unit", "plugin:test-e2e", "session"] {
+        sandbox.stop(blocked).agent(blocked).answer().blocked();
     }
     for free in ["check", "tester", "reviewer"] {
         sandbox.stop(free).answer().silent();
@@ -365,7 +369,7 @@ fn enabled_false_switches_everything_off() {
 fn two_agents_at_once_and_two_sessions_do_not_share_a_count() {
     let sandbox = Sandbox::gated(FAILING);
     let iteration = |agent: &str, session: &str| {
-        let (reason, _) = sandbox.stop("check").agent(agent).session(session).answer().held();
+        let (reason, _) = sandbox.stop("check").agent(agent).session(session).answer().blocked();
         let after = reason.split_once("(iteration ").expect("an iteration").1;
         after.split('/').next().expect("a number").to_owned()
     };
@@ -378,21 +382,21 @@ fn two_agents_at_once_and_two_sessions_do_not_share_a_count() {
 }
 
 #[test]
-fn another_sessions_release_is_not_this_ones() {
+fn a_release_in_another_session_does_not_allow_a_stop_here() {
     let sandbox = Sandbox::gated("verify: ['false']\nbudget: {attempts: 2}\n");
-    sandbox.stop("check").session("a").answer().held();
-    sandbox.stop("check").session("a").answer().let_go().expect("released");
-    sandbox.stop("check").session("b").answer().held();
+    sandbox.stop("check").session("a").answer().blocked();
+    sandbox.stop("check").session("a").answer().allowed().expect("released");
+    sandbox.stop("check").session("b").answer().blocked();
 }
 
-fn all_at_once(sandbox: &Sandbox, agent: impl Fn(usize) -> String) -> Vec<Answer> {
+fn all_at_once(sandbox: &Sandbox, agent: impl Fn(usize) -> String) -> Vec<HookAnswer> {
     let begun = Instant::now();
     let children: Vec<_> =
         (0..100).map(|number| sandbox.stop("check").agent(&agent(number)).spawn()).collect();
     children
         .into_iter()
-        .map(|child| Answer {
-            ran: Ran::of(child.wait_with_output().expect("an end")),
+        .map(|child| HookAnswer {
+            ran: Finished::of(child.wait_with_output().expect("an end")),
             took: begun.elapsed(),
         })
         .collect()
@@ -404,7 +408,7 @@ fn a_hundred_hooks_at_once_of_one_agent_lose_no_count() {
     let mut iterations: Vec<u32> = all_at_once(&sandbox, |_| "agent-1".into())
         .iter()
         .map(|answer| {
-            let (reason, _) = answer.held();
+            let (reason, _) = answer.blocked();
             let after = reason.split_once("(iteration ").expect("an iteration").1;
             after.split('/').next().expect("a number").parse().expect("a number")
         })
@@ -419,7 +423,7 @@ fn a_hundred_hooks_at_once_of_one_agent_lose_no_count() {
 fn a_hundred_agents_at_once_are_a_hundred_loops() {
     let sandbox = Sandbox::gated("verify: ['false']\n");
     for answer in all_at_once(&sandbox, |number| format!("agent-{number}")) {
-        let (reason, _) = answer.held();
+        let (reason, _) = answer.blocked();
         assert!(reason.contains("(iteration 1/5)"), "{reason}");
     }
     let status = sandbox.status();
@@ -429,7 +433,7 @@ fn a_hundred_agents_at_once_are_a_hundred_loops() {
 }
 
 #[test]
-fn at_sigterm_the_gates_whole_tree_dies_first_and_it_is_written_down() {
+fn at_sigterm_the_gate_process_tree_is_killed_first_and_recorded() {
     let sandbox = Sandbox::new();
     let pids = sandbox.home().join("pids");
     let gate =
@@ -457,10 +461,10 @@ fn at_sigterm_the_gates_whole_tree_dies_first_and_it_is_written_down() {
     assert_eq!(sandbox.state()["attempts"], 0);
 }
 
-/// A client ends its hook with all that the hook started, and may reach the gate first.
+/// A client ends its hook with all processes of the hook, and may reach the gate first.
 #[test]
-fn a_gate_that_is_told_to_end_before_us_has_not_failed() {
-    for we_are_told_too in [true, false] {
+fn a_gate_signalled_before_the_hook_has_not_failed() {
+    for hook_signalled_too in [true, false] {
         let sandbox = Sandbox::new();
         let own_pid = sandbox.home().join("pid");
         let gate = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 30", own_pid.display());
@@ -470,14 +474,18 @@ fn a_gate_that_is_told_to_end_before_us_has_not_failed() {
         wait_until("the gate runs", || own_pid.exists());
         let gate: i32 = fs::read_to_string(&own_pid).expect("a number").trim().parse().expect("a number");
         kill_process(Pid::from_raw(gate).expect("a process"), Signal::TERM).expect("sent");
-        if we_are_told_too {
+        if hook_signalled_too {
             std::thread::sleep(Duration::from_millis(50));
             kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
         }
         child.wait().expect("an end");
-        let (interrupted, attempts) = if we_are_told_too { (1, 0) } else { (0, 1) };
-        assert_eq!(sandbox.events_named("interrupted").len(), interrupted, "told too: {we_are_told_too}");
-        assert_eq!(sandbox.state()["attempts"], attempts, "told too: {we_are_told_too}");
+        let (interrupted, attempts) = if hook_signalled_too { (1, 0) } else { (0, 1) };
+        assert_eq!(
+            sandbox.events_named("interrupted").len(),
+            interrupted,
+            "hook signalled too: {hook_signalled_too}"
+        );
+        assert_eq!(sandbox.state()["attempts"], attempts, "hook signalled too: {hook_signalled_too}");
     }
 }
 
@@ -493,12 +501,12 @@ fn an_interrupted_stop_can_be_judged_again() {
     kill_process(Pid::from_child(&child), Signal::KILL).expect("sent");
     child.wait().expect("an end");
     sandbox.file("done.txt", "");
-    let told = sandbox.stop("check").answer().let_go();
-    assert_eq!(told.as_deref(), Some("Verification passed: All verify commands passed"));
+    let shown = sandbox.stop("check").answer().allowed();
+    assert_eq!(shown.as_deref(), Some("Verification passed: All verify commands passed"));
 }
 
 #[test]
-fn what_goes_to_the_client_is_one_object_of_known_fields() {
+fn the_answer_to_the_client_is_one_object_of_known_fields() {
     let sandbox = Sandbox::gated(FAILING);
     let block = sandbox.stop("check").answer().ran.json();
     let keys: Vec<&String> = block.as_object().expect("an object").keys().collect();
@@ -511,18 +519,18 @@ fn what_goes_to_the_client_is_one_object_of_known_fields() {
 }
 
 #[test]
-fn what_changed_since_the_last_time_is_said() {
+fn changes_since_the_last_attempt_are_reported() {
     let sandbox = Sandbox::gated("verify: ['cat word.txt >&2; false']\n");
     sandbox.file("word.txt", "one\n");
-    sandbox.stop("check").answer().held();
-    let (_, detail) = sandbox.stop("check").answer().held();
-    assert!(detail.contains("Since the last attempt no file changed."), "{detail}");
+    sandbox.stop("check").answer().blocked();
+    let (_, detail) = sandbox.stop("check").answer().blocked();
+    assert!(detail.contains("No file changed since the last attempt."), "{detail}");
     sandbox.file("other.txt", "x");
-    let (_, detail) = sandbox.stop("check").answer().held();
-    assert!(detail.contains("files changed, but the failure is the same"), "{detail}");
+    let (_, detail) = sandbox.stop("check").answer().blocked();
+    assert!(detail.contains("Files changed since the last attempt, but the failure is the same"), "{detail}");
     sandbox.file("word.txt", "two\n");
-    let (_, detail) = sandbox.stop("check").answer().held();
-    assert!(detail.contains("the failure has changed"), "{detail}");
+    let (_, detail) = sandbox.stop("check").answer().blocked();
+    assert!(detail.contains("The failure has changed"), "{detail}");
 }
 
 #[test]
@@ -535,7 +543,7 @@ fn a_session_id_that_is_a_path_stays_a_name() {
         .session("../../../../evil")
         .agent("../../evil")
         .answer()
-        .let_go()
+        .allowed()
         .expect("released");
     let after: Vec<_> =
         fs::read_dir(sandbox.home()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();

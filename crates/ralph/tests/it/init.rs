@@ -1,11 +1,12 @@
-//! `ralph init`: writes what it shows, loses nothing that is there, takes out exactly what it put in.
+//! `ralph init`: writes what it shows, keeps everything that exists, removes exactly what it added.
 
-use crate::support::Sandbox;
+use ralph_testkit::{MAKE, Sandbox};
 
 const SETTINGS: &str = ".claude/settings.local.json";
 
 fn project() -> Sandbox {
-    let sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::new();
+    sandbox.program("make", MAKE);
     sandbox.file("Makefile", "lint:\n\ttrue\ntest:\n\ttest ! -e broken\n");
     sandbox.git(&["add", "-A"]);
     sandbox.git(&["commit", "-qm", "a project"]);
@@ -23,13 +24,13 @@ fn a_dry_run_shows_the_gates_and_writes_nothing() {
 #[test]
 fn without_a_terminal_and_without_yes_nothing_is_written() {
     let sandbox = project();
-    sandbox.ralph(&["init"]).exits(3).says("nobody is there to ask").says("ralph init --yes");
+    sandbox.ralph(&["init"]).exits(3).says("no terminal to ask for confirmation").says("ralph init --yes");
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     assert_eq!(sandbox.remembered(), Vec::<String>::new());
 }
 
 #[test]
-fn set_up_break_held_mend_verified_and_out_again() {
+fn init_break_blocked_fix_verified_and_remove() {
     let sandbox = project();
     sandbox.ralph(&["init", "--yes"]).success().says("passed");
     assert!(
@@ -38,10 +39,16 @@ fn set_up_break_held_mend_verified_and_out_again() {
         sandbox.read("ralph.yaml")
     );
     sandbox.file("broken", "");
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("gate `test` failed"), "{reason}");
     sandbox.remove("broken");
-    assert!(sandbox.stop("check").answer().let_go().is_some_and(|told| told.contains("Verification passed")));
+    assert!(
+        sandbox
+            .stop("check")
+            .answer()
+            .allowed()
+            .is_some_and(|message| message.contains("Verification passed"))
+    );
     sandbox.ralph(&["init", "--uninstall"]).success();
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
 }
@@ -56,7 +63,7 @@ fn a_gate_that_cannot_start_is_written_as_a_comment() {
 }
 
 #[test]
-fn settings_that_are_there_keep_their_order_and_come_back_byte_for_byte() {
+fn existing_settings_keep_their_order_and_are_restored_byte_for_byte() {
     let sandbox = project();
     let before = "{\"permissions\":   {\"allow\": [\"Bash(ls:*)\"]},\n\n\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \
                   \"command\", \"command\": \"say done\"}]}]}, \"model\": \"opus\"}";
@@ -72,13 +79,17 @@ fn settings_that_are_there_keep_their_order_and_come_back_byte_for_byte() {
 }
 
 #[test]
-fn what_somebody_added_since_stays_when_ours_goes() {
+fn later_additions_stay_when_ralph_is_removed() {
     let sandbox = project();
     sandbox.ralph(&["init", "--yes", "--no-try"]).success();
     let with = sandbox.read(SETTINGS).replacen('{', "{\n  \"model\": \"opus\",", 1);
     sandbox.file(SETTINGS, &with);
     sandbox.file("ralph.yaml", "verify: [mine]\n");
-    sandbox.ralph(&["init", "--uninstall"]).success().says("our entries taken out").says("it is yours now");
+    sandbox
+        .ralph(&["init", "--uninstall"])
+        .success()
+        .says("ralph's entries removed")
+        .says("it was changed since ralph wrote it");
     let rest: serde_json::Value = serde_json::from_str(&sandbox.read(SETTINGS)).expect("JSON");
     assert_eq!(rest, serde_json::json!({"model": "opus"}));
     assert_eq!(sandbox.read("ralph.yaml"), "verify: [mine]\n");
@@ -94,11 +105,11 @@ fn a_settings_file_that_cannot_be_edited_is_left_alone() {
 }
 
 #[test]
-fn a_config_that_is_there_stays_as_it_is() {
+fn an_existing_config_is_not_changed() {
     let sandbox = project();
     sandbox.file("ralph.yaml", "verify: [\"true\"] # mine\n");
-    // It was in the clone: nobody accepts it without having seen it.
-    sandbox.ralph(&["init", "--yes"]).exits(3).says("was not accepted by anybody yet");
+    // It came with the clone: it is not accepted without being shown.
+    sandbox.ralph(&["init", "--yes"]).exits(3).says("is not accepted yet");
     assert!(!sandbox.exists(SETTINGS));
     sandbox.trust();
     sandbox.ralph(&["init", "--yes"]).success();
@@ -115,23 +126,23 @@ fn command_file(name: &str) -> String {
 }
 
 #[test]
-fn the_commands_are_written_and_somebody_elses_are_left_alone() {
+fn the_commands_are_written_and_foreign_ones_are_left_alone() {
     for form in [&[][..], &["--shared"]] {
         let sandbox = project();
         sandbox.file(&command_file("cancel-ralph"), "mine\n");
         let ran = sandbox.ralph(&[&["init", "--yes", "--no-try"], form].concat()).success();
-        let ran = ran.says(".claude/commands/cancel-ralph.md is somebody else's and stays as it is");
+        let ran = ran.says(".claude/commands/cancel-ralph.md already exists and was not written by ralph; it stays unchanged");
         assert!(!ran.stdout.contains("wrote .claude/commands/cancel-ralph.md"), "{ran:#?}");
         for name in COMMANDS {
             assert_eq!(sandbox.read(&command_file(name)) == "mine\n", name == "cancel-ralph", "{name}");
         }
-        // One that a person changed since is theirs, too.
+        // A file that the user changed since is theirs, too.
         sandbox.file(&command_file("ralph-help"), "changed\n");
         sandbox
             .ralph(&[&["init", "--yes", "--no-try"], form].concat())
             .success()
-            .says(".claude/commands/ralph-help.md is somebody else's");
-        sandbox.ralph(&["init", "--uninstall"]).success().says("ralph-help.md: left");
+            .says(".claude/commands/ralph-help.md already exists and was not written by ralph");
+        sandbox.ralph(&["init", "--uninstall"]).success().says("ralph-help.md: kept");
         let left: Vec<&str> =
             COMMANDS.into_iter().filter(|name| sandbox.exists(&command_file(name))).collect();
         assert_eq!(left, ["cancel-ralph", "ralph-help"]);
@@ -139,7 +150,7 @@ fn the_commands_are_written_and_somebody_elses_are_left_alone() {
 }
 
 #[test]
-fn nothing_at_all_is_left_when_ours_goes() {
+fn removal_leaves_nothing_behind() {
     let sandbox = project();
     sandbox.ralph(&["init", "--yes", "--no-try"]).success();
     sandbox.ralph(&["init", "--yes", "--no-try"]).success();
@@ -154,10 +165,10 @@ fn json(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_clients_cap_is_raised_unless_the_person_set_one() {
+fn the_client_cap_is_raised_unless_the_user_set_one() {
     const CAP: &str = "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP";
     let set = |cap: &str| format!("{{\"env\":  {{\"{CAP}\": \"{cap}\"}}}}\n");
-    // Whatever was there comes back byte for byte; a cap in a file that ours would win over counts as well.
+    // The previous content is restored byte for byte; a cap in a file that ours would override counts as well.
     for (there, before, expected) in [
         (SETTINGS, "{\"env\": {\"A\":   \"b\"}}\n".to_owned(), Some("1000")),
         (SETTINGS, "{ }".to_owned(), Some("1000")),
@@ -176,9 +187,9 @@ fn the_clients_cap_is_raised_unless_the_person_set_one() {
     }
 }
 
-/// An edit between two calls of init does not make our own entries look like the person's.
+/// An edit between two calls of init does not make our own entries look like the user's.
 #[test]
-fn an_edit_between_two_inits_does_not_keep_ours_alive() {
+fn an_edit_between_two_inits_does_not_prevent_removal() {
     let sandbox = project();
     sandbox.ralph(&["init", "--yes", "--no-try"]).success();
     let edited = sandbox.read(SETTINGS).replacen('{', "{\n  \"model\": \"opus\",", 1);
@@ -189,7 +200,7 @@ fn an_edit_between_two_inits_does_not_keep_ours_alive() {
 }
 
 #[test]
-fn with_the_plugin_nothing_is_written_but_the_config() {
+fn with_the_plugin_only_the_config_is_written() {
     let sandbox = project();
     sandbox
         .ralph(&["init", "--yes", "--no-try", "--plugin"])
@@ -203,7 +214,7 @@ fn with_the_plugin_nothing_is_written_but_the_config() {
 }
 
 #[test]
-fn who_is_held_is_what_was_asked_for_and_nothing_more() {
+fn init_guards_exactly_what_was_requested() {
     for (flags, line, guard) in [
         (&[][..], "\n# guard: [session, check]\n", &["check"][..]),
         (&["--guard", "session,check"], "\nguard: [session, check]\n", &["check", "session"]),
@@ -226,81 +237,54 @@ fn who_is_held_is_what_was_asked_for_and_nothing_more() {
 }
 
 #[test]
-fn a_config_that_is_there_says_who_is_held() {
+fn an_existing_config_decides_what_is_guarded() {
     let sandbox = Sandbox::gated("verify: [\"true\"]\n");
     sandbox
         .ralph(&["init", "--yes", "--guard", "session,check"])
         .exits(2)
-        .says("says who is held")
+        .says("defines the guard")
         .says("guard: [session, check]");
     assert!(!sandbox.exists(SETTINGS));
     sandbox.ralph(&["init", "--yes", "--guard", "check"]).success();
 }
 
 #[test]
-fn the_official_plugin_beside_ours_is_said() {
+fn the_official_plugin_beside_ours_is_reported() {
     let sandbox = project();
     sandbox.file(".claude/settings.json", "{\"enabledPlugins\": {\"ralph-loop@official\": true}}");
     for form in [&["init", "--dry-run"][..], &["init", "--dry-run", "--plugin"]] {
-        sandbox.ralph(form).success().says("`ralph-loop@official` is on and holds sessions too");
+        sandbox.ralph(form).success().says("`ralph-loop@official` is enabled and also blocks sessions");
     }
 }
 
-/// On a terminal init asks, and asks for the guard first.
+/// On a terminal init asks questions, first about the guard.
 mod at_a_terminal {
-    use std::fs::File;
-    use std::io::{Read as _, Write as _};
-    use std::os::fd::OwnedFd;
-    use std::process::Stdio;
-
-    use rustix::fs::{Mode, OFlags, open};
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use ralph_testkit::{Pty, Sandbox};
 
     use super::project;
-    use crate::support::Sandbox;
 
-    /// What `ralph init` said to somebody who typed these lines.
+    /// The output of `ralph init` after these lines were typed.
     fn init(sandbox: &Sandbox, typed: &str) -> (Option<i32>, String) {
-        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&control).and_then(|()| unlockpt(&control)).expect("a terminal");
-        let name = ptsname(&control, Vec::new()).expect("its name");
-        let terminal = || -> OwnedFd {
-            open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("the other end")
-        };
-        let mut child = sandbox
-            .command(&["init", "--no-try"])
-            .stdin(Stdio::from(terminal()))
-            .stdout(Stdio::from(terminal()))
-            .stderr(Stdio::from(terminal()))
-            .spawn()
-            .expect("the binary");
-        let mut control = File::from(control);
-        control.write_all(typed.as_bytes()).expect("typed");
-        let said = std::thread::spawn(move || {
-            let mut said = Vec::new();
-            // The end of a terminal is an error, EIO.
-            let _end = control.read_to_end(&mut said);
-            String::from_utf8_lossy(&said).into_owned()
-        });
-        let ended = child.wait().expect("an end");
-        (ended.code(), said.join().expect("what was said"))
+        let mut on_terminal = Pty::open().start(&sandbox.command(&["init", "--no-try"]));
+        on_terminal.types(typed);
+        let finished = on_terminal.finish();
+        (finished.code, finished.stdout)
     }
 
     #[test]
-    fn a_bare_enter_holds_sessions_and_uses_the_settings() {
+    fn a_bare_enter_guards_sessions_and_uses_the_settings() {
         let sandbox = project();
         let (code, said) = init(&sandbox, "\n\ny\n");
         assert_eq!(code, Some(0), "{said}");
-        let places =
-            ["Hold every session", "by the settings of this project", "Write this, and run these gates"]
-                .map(|question| said.find(question).unwrap_or_else(|| panic!("{question}: {said}")));
+        let places = ["Block every", "hooks in this project's settings", "Write this, and run these gates"]
+            .map(|question| said.find(question).unwrap_or_else(|| panic!("{question}: {said}")));
         assert!(places.is_sorted(), "{said}");
         assert_eq!(sandbox.status()["guard"], serde_json::json!(["check", "session"]));
         assert!(sandbox.exists(super::SETTINGS));
     }
 
     #[test]
-    fn a_no_leaves_sessions_alone_and_names_the_plugin() {
+    fn answering_no_leaves_sessions_unguarded_and_names_the_plugin() {
         let sandbox = project();
         let (code, said) = init(&sandbox, "n\nn\ny\n");
         assert_eq!(code, Some(0), "{said}");
@@ -310,20 +294,20 @@ mod at_a_terminal {
     }
 
     #[test]
-    fn whoever_goes_away_has_said_no() {
+    fn end_of_input_means_no() {
         let sandbox = project();
         // Ctrl-D three times: an end of input at each question.
         let (code, said) = init(&sandbox, "\x04\x04\x04");
         assert_eq!(code, Some(3), "{said}");
-        assert!(!said.contains("held until they pass: a session"), "{said}");
+        assert!(!said.contains("blocked until they pass: a session"), "{said}");
         assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     }
 }
 
 #[test]
-fn a_config_that_is_there_keeps_its_gates() {
+fn an_existing_config_keeps_its_gates() {
     let sandbox = Sandbox::gated("verify: ['true']\n");
     let refused = sandbox.ralph(&["init", "--yes", "--gate", "make check"]).exits(2);
-    assert!(refused.stderr.contains("write `- make check` under `verify:`"), "{refused:#?}");
+    assert!(refused.stderr.contains("add `- make check` under `verify:`"), "{refused:#?}");
     assert_eq!(sandbox.read("ralph.yaml"), "verify: ['true']\n");
 }

@@ -1,16 +1,16 @@
-//! The layouts of other tools: their files are read as they are, their words are used, their state file is shown.
+//! The layouts of other tools: their files are read unchanged, their words are used, their state file is written.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Sandbox, verify_list};
+use ralph_testkit::{Sandbox, verify_list};
 
 const TRELLIS_STATE: &str = ".trellis/.ralph-state.json";
 const IDEAL_STATE: &str = ".ideal/.verify-state.json";
 const PASSED: &str = "Verification passed: All verify commands passed";
 
-/// The commands that a config means, as `ralph trust --show` lists them.
+/// The commands of a config, as `ralph trust --show` lists them.
 fn commands(config: &str) -> Vec<String> {
     let sandbox = Sandbox::new();
     sandbox.file(".trellis/worktree.yaml", config);
@@ -49,9 +49,9 @@ fn a_missing_file_is_an_empty_list() {
     let shown = sandbox.ralph(&["trust", "--show", "--json"]).success().json();
     assert_eq!(shown["gates"], json!([]));
     sandbox.trust();
-    // Nothing to hold anybody for, and `status` says so.
+    // There is nothing to block for, and `status` says so.
     sandbox.stop("check").answer().silent();
-    sandbox.ralph(&["status"]).success().says("none: completion markers of the task");
+    sandbox.ralph(&["status"]).success().says("none: the task's completion markers");
 }
 
 #[test]
@@ -65,14 +65,14 @@ fn the_task_pointer_is_one_path_however_it_was_written() {
     ] {
         let sandbox = Sandbox::trellis("verify: ['false']\n");
         sandbox.file(".trellis/.current-task", pointer);
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
         let state: Value = serde_json::from_str(&sandbox.read(TRELLIS_STATE)).expect("JSON");
         assert_eq!(state["task"], ".trellis/tasks/login", "{pointer:?}");
     }
 }
 
 #[test]
-fn trellis_without_a_task_goes_through() {
+fn trellis_without_a_task_is_allowed() {
     let sandbox = Sandbox::trellis(&verify_list(&["false"]));
     for pointer in [None, Some(""), Some("\n\n")] {
         let _gone = fs::remove_file(sandbox.path(".trellis/.current-task"));
@@ -89,7 +89,7 @@ fn trellis_without_a_task_goes_through() {
 fn ideal_without_a_task_is_judged_as_unknown() {
     let sandbox = Sandbox::ideal("verify: ['false']\n");
     sandbox.remove(".ideal/.current-task");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let state: Value = serde_json::from_str(&sandbox.read(IDEAL_STATE)).expect("JSON");
     assert_eq!(state["task"], "unknown");
 }
@@ -104,48 +104,48 @@ fn with_markers() -> Sandbox {
 }
 
 #[test]
-fn without_gates_the_markers_of_the_task_are_asked_for() {
+fn without_gates_the_markers_of_the_task_are_requested() {
     let sandbox = with_markers();
-    let (reason, detail) = sandbox.stop("check").saying("All done!").answer().held();
+    let (reason, detail) = sandbox.stop("check").saying("All done!").answer().blocked();
     assert_eq!(
         reason,
         "Verification failed (iteration 1/5): missing completion markers: LINT_FINISH, TYPE_CHECK_FINISH"
     );
-    assert!(detail.contains("Run each of these checks for real"), "{detail}");
-    let (reason, _) = sandbox.stop("check").saying("LINT_FINISH").answer().held();
+    assert!(detail.contains("Run each of these checks"), "{detail}");
+    let (reason, _) = sandbox.stop("check").saying("LINT_FINISH").answer().blocked();
     assert!(reason.ends_with("missing completion markers: TYPE_CHECK_FINISH"), "{reason}");
     for lie in [
         "I did NOT run it so I will not output LINT_FINISH or TYPE_CHECK_FINISH",
         "```\nLINT_FINISH\nTYPE_CHECK_FINISH\n```",
     ] {
-        sandbox.stop("check").saying(lie).answer().held();
+        sandbox.stop("check").saying(lie).answer().blocked();
     }
-    let told =
-        sandbox.stop("check").saying("It ran.\n- LINT_FINISH\n- TYPE_CHECK_FINISH\n").answer().let_go();
-    assert!(told.expect("told").starts_with("Completed on claim, unverified"));
+    let message =
+        sandbox.stop("check").saying("It ran.\n- LINT_FINISH\n- TYPE_CHECK_FINISH\n").answer().allowed();
+    assert!(message.expect("a message").starts_with("Completed on claim, unverified"));
     assert_eq!(sandbox.state()["status"]["verdict"], "claimed");
-    sandbox.ralph(&["status"]).success().says("claimed, UNVERIFIED");
+    sandbox.ralph(&["status"]).success().says("reported done, UNVERIFIED");
 }
 
 #[test]
-fn one_marker_stands_for_all_and_the_budget_is_the_same() {
+fn one_marker_counts_for_all_and_the_budget_is_the_same() {
     let sandbox = with_markers();
     for _ in 0..4 {
-        sandbox.stop("check").saying("no").answer().held();
+        sandbox.stop("check").saying("no").answer().blocked();
     }
-    let told = sandbox.stop("check").saying("no").answer().let_go().expect("loud");
-    assert!(told.starts_with("Max iterations reached (5/5); let go UNVERIFIED"), "{told}");
-    let told = sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().let_go().expect("told");
-    assert!(told.contains("unverified"), "{told}");
+    let message = sandbox.stop("check").saying("no").answer().allowed().expect("loud");
+    assert!(message.starts_with("Max iterations reached (5/5); stop allowed, UNVERIFIED"), "{message}");
+    let message = sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().allowed().expect("a message");
+    assert!(message.contains("unverified"), "{message}");
 }
 
 #[test]
-fn markers_never_stand_in_for_a_failing_gate() {
+fn markers_never_replace_a_failing_gate() {
     let sandbox = with_markers();
     sandbox.file(".trellis/worktree.yaml", "verify: ['false']\n");
     sandbox.trust();
     let (reason, _) =
-        sandbox.stop("check").saying("LINT_FINISH\nTYPE_CHECK_FINISH\nALL_CHECKS_FINISH").answer().held();
+        sandbox.stop("check").saying("LINT_FINISH\nTYPE_CHECK_FINISH\nALL_CHECKS_FINISH").answer().blocked();
     assert!(reason.contains("gate `false` failed"), "{reason}");
 }
 
@@ -153,7 +153,7 @@ fn markers_never_stand_in_for_a_failing_gate() {
 fn the_words_of_trellis() {
     let sandbox = Sandbox::trellis("verify: [test -e done.txt]\n");
     for iteration in 1..=4 {
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert_eq!(
             reason,
             format!(
@@ -161,20 +161,20 @@ fn the_words_of_trellis() {
             )
         );
     }
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
+    let message = sandbox.stop("check").answer().allowed().expect("loud");
     assert_eq!(
-        told,
-        "Max iterations reached (5/5); let go UNVERIFIED. Unresolved: gate `test -e done.txt` failed"
+        message,
+        "Max iterations reached (5/5); stop allowed, UNVERIFIED. Unresolved: gate `test -e done.txt` failed"
     );
     sandbox.file("done.txt", "");
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
 }
 
 #[test]
 fn the_words_of_ideal() {
     let sandbox = Sandbox::ideal("verify: [test -e done.txt]\n");
     for iteration in 1..=4 {
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert_eq!(
             reason,
             format!(
@@ -182,16 +182,16 @@ fn the_words_of_ideal() {
             )
         );
     }
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
+    let message = sandbox.stop("check").answer().allowed().expect("loud");
     assert_eq!(
-        told,
-        "Max iterations (5) reached; let go UNVERIFIED. Unresolved: gate `test -e done.txt` failed"
+        message,
+        "Max iterations (5) reached; stop allowed, UNVERIFIED. Unresolved: gate `test -e done.txt` failed"
     );
     sandbox.file("done.txt", "");
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
 }
 
-/// The iteration that the state file shows, and that it has exactly the known form.
+/// The iteration in the state file, after checking its exact form.
 #[track_caller]
 fn exported(sandbox: &Sandbox, path: &str) -> u64 {
     let text = sandbox.read(path);
@@ -209,21 +209,21 @@ fn exported(sandbox: &Sandbox, path: &str) -> u64 {
 }
 
 #[test]
-fn the_state_is_shown_in_the_repo_while_somebody_is_held() {
+fn the_state_file_is_in_the_repo_while_an_agent_is_blocked() {
     for (sandbox, path) in [
         (Sandbox::trellis("verify: [test -e done.txt]\n"), TRELLIS_STATE),
         (Sandbox::ideal("verify: [test -e done.txt]\n"), IDEAL_STATE),
     ] {
         for iteration in 1..=4 {
-            sandbox.stop("check").answer().held();
+            sandbox.stop("check").answer().blocked();
             assert_eq!(exported(&sandbox, path), iteration);
         }
-        sandbox.stop("check").answer().let_go().expect("released");
+        sandbox.stop("check").answer().allowed().expect("released");
         assert!(!sandbox.exists(path), "removed at the release");
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
         sandbox.file("done.txt", "");
         assert_eq!(exported(&sandbox, path), 1);
-        sandbox.stop("check").answer().let_go().expect("verified");
+        sandbox.stop("check").answer().allowed().expect("verified");
         assert!(!sandbox.exists(path), "removed at the pass");
     }
 }
@@ -235,7 +235,7 @@ fn writing_the_state_file_does_not_change_the_tree() {
     sandbox.file(".trellis/.current-task", "tasks/a\n");
     sandbox.trust();
     for _ in 0..3 {
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
     }
     let events = sandbox.events();
     let trees: Vec<_> =
@@ -248,13 +248,13 @@ fn writing_the_state_file_does_not_change_the_tree() {
 fn started_at_is_local_time() {
     let mut sandbox = Sandbox::trellis("verify: ['false']\n");
     sandbox.set("TZ", "Asia/Tokyo");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let shown: Value = serde_json::from_str(&sandbox.read(TRELLIS_STATE)).expect("JSON");
     let utc = sandbox.state()["started_at"].as_str().expect("a time").to_owned();
     let hour = |text: &str| text[11..13].parse::<u32>().expect("an hour");
     assert_eq!(hour(shown["started_at"].as_str().expect("a time")), (hour(&utc) + 9) % 24, "{shown} {utc}");
-    // And it is read back as such: the state is not stale at the next stop.
-    sandbox.stop("check").answer().held();
+    // It is parsed back as such: the state is not stale at the next stop.
+    sandbox.stop("check").answer().blocked();
     assert_eq!(exported(&sandbox, TRELLIS_STATE), 2);
 }
 
@@ -274,36 +274,36 @@ fn utc(mut sandbox: Sandbox) -> Sandbox {
 }
 
 #[test]
-fn another_tools_state_is_carried_on() {
+fn the_state_of_another_tool_is_continued() {
     let sandbox = utc(Sandbox::trellis("verify: ['false']\n"));
     foreign(&sandbox, TRELLIS_STATE, ".trellis/tasks/login", 3, 5);
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("(iteration 4/5)"), "{reason}");
     assert_eq!(sandbox.events_named("adopted").len(), 1);
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
-    assert!(told.starts_with("Max iterations reached (5/5)"), "{told}");
+    let message = sandbox.stop("check").answer().allowed().expect("loud");
+    assert!(message.starts_with("Max iterations reached (5/5)"), "{message}");
 }
 
 #[test]
-fn another_tasks_state_is_not_carried_on() {
+fn the_state_of_another_task_is_not_continued() {
     let sandbox = utc(Sandbox::trellis("verify: ['false']\n"));
     foreign(&sandbox, TRELLIS_STATE, ".trellis/tasks/other", 4, 5);
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("(iteration 1/5)"), "{reason}");
 }
 
 #[test]
-fn trellis_a_state_older_than_half_an_hour_by_its_own_word_is_a_fresh_start() {
+fn trellis_a_state_that_started_over_half_an_hour_ago_is_a_fresh_start() {
     for (minutes, iteration) in [(29, 4), (31, 1), (60 * 24, 1)] {
         let sandbox = utc(Sandbox::trellis("verify: ['false']\n"));
         foreign(&sandbox, TRELLIS_STATE, ".trellis/tasks/login", 3, minutes);
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert!(reason.contains(&format!("(iteration {iteration}/5)")), "{minutes} min: {reason}");
     }
 }
 
 #[test]
-fn ideal_an_old_state_frees_nobody_before_the_gates_have_run() {
+fn ideal_an_old_state_frees_no_agent_before_the_gates_have_run() {
     let config = "verify: [test -e done.txt]\n";
     for passes in [true, false] {
         let sandbox = utc(Sandbox::ideal(config));
@@ -311,36 +311,36 @@ fn ideal_an_old_state_frees_nobody_before_the_gates_have_run() {
         if passes {
             sandbox.file("done.txt", "");
         }
-        let told = sandbox.stop("check").answer().let_go().expect("told");
+        let message = sandbox.stop("check").answer().allowed().expect("a message");
         assert_eq!(sandbox.events_named("gate_ran").len(), 1, "the gates ran");
         assert!(!sandbox.exists(IDEAL_STATE), "removed");
         if passes {
-            assert_eq!(told, PASSED);
+            assert_eq!(message, PASSED);
         } else {
             assert_eq!(
-                told,
-                "Timeout (30 min) exceeded; let go UNVERIFIED. Unresolved: gate `test -e done.txt` failed"
+                message,
+                "Timeout (30 min) exceeded; stop allowed, UNVERIFIED. Unresolved: gate `test -e done.txt` failed"
             );
             assert_eq!(sandbox.state()["status"]["verdict"], "released");
-            let (reason, _) = sandbox.stop("check").answer().held();
+            let (reason, _) = sandbox.stop("check").answer().blocked();
             assert!(reason.starts_with("Verification failed (iteration 1):"), "a fresh start: {reason}");
         }
     }
 }
 
 #[test]
-fn ideal_max_iterations_is_said_before_the_time_out() {
+fn ideal_max_iterations_is_reported_before_the_timeout() {
     let sandbox = utc(Sandbox::ideal("verify: ['false']\n"));
     foreign(&sandbox, IDEAL_STATE, ".ideal/iterations/3", 4, 31);
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
-    assert!(told.starts_with("Max iterations (5) reached"), "{told}");
+    let message = sandbox.stop("check").answer().allowed().expect("loud");
+    assert!(message.starts_with("Max iterations (5) reached"), "{message}");
 }
 
 #[test]
 fn an_unreadable_state_file_is_a_fresh_start_and_is_kept() {
     let sandbox = Sandbox::trellis("verify: ['false']\n");
     sandbox.file(TRELLIS_STATE, "{\"task\": ");
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("(iteration 1/5)"), "{reason}");
     assert_eq!(exported(&sandbox, TRELLIS_STATE), 1);
     assert_eq!(sandbox.read(".trellis/.ralph-state.json.unreadable-1"), "{\"task\": ");
@@ -348,10 +348,10 @@ fn an_unreadable_state_file_is_a_fresh_start_and_is_kept() {
 }
 
 #[test]
-fn deleting_the_state_file_starts_again_once_and_then_is_written_down() {
+fn deleting_the_state_file_restarts_the_count_once_and_is_recorded() {
     let sandbox = Sandbox::trellis("verify: ['false']\n");
     let stop = || {
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         reason.split_once("(iteration ").expect("an iteration").1.chars().next().expect("a digit")
     };
     assert_eq!((stop(), stop()), ('1', '2'));
@@ -364,17 +364,17 @@ fn deleting_the_state_file_starts_again_once_and_then_is_written_down() {
     let noted = sandbox.events_named("export_noted");
     assert_eq!(noted.len(), 2);
     assert!(noted.iter().all(|event| event["what"]["oddity"] == "deleted_again"), "{noted:?}");
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
-    assert!(told.starts_with("Max iterations reached"), "{told}");
+    let message = sandbox.stop("check").answer().allowed().expect("loud");
+    assert!(message.starts_with("Max iterations reached"), "{message}");
 }
 
 #[test]
-fn an_edited_state_file_changes_nothing_and_is_written_down() {
+fn an_edited_state_file_changes_nothing_and_is_recorded() {
     let sandbox = Sandbox::trellis("verify: ['false']\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let edited = sandbox.read(TRELLIS_STATE).replace("\"iteration\": 1", "\"iteration\": 4");
     sandbox.file(TRELLIS_STATE, &edited);
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("(iteration 2/5)"), "the ledger wins: {reason}");
     assert_eq!(exported(&sandbox, TRELLIS_STATE), 2);
     let noted = sandbox.events_named("export_noted");
@@ -382,28 +382,28 @@ fn an_edited_state_file_changes_nothing_and_is_written_down() {
 }
 
 #[test]
-fn a_state_file_that_cannot_be_written_frees_nobody() {
+fn a_state_file_that_cannot_be_written_frees_no_agent() {
     let sandbox = Sandbox::trellis("verify: [test -e done.txt]\n");
     fs::create_dir(sandbox.path(TRELLIS_STATE)).expect("a folder in its place");
     for iteration in 1..=4 {
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert!(reason.contains(&format!("(iteration {iteration}/5)")), "{reason}");
     }
     sandbox.file("done.txt", "");
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
     assert_eq!(sandbox.state()["status"]["verdict"], "verified");
 }
 
 #[test]
-fn another_task_starts_the_count_again() {
+fn another_task_restarts_the_count() {
     for (sandbox, pointer) in [
         (Sandbox::trellis("verify: ['false']\n"), ".trellis/.current-task"),
         (Sandbox::ideal("verify: ['false']\n"), ".ideal/.current-task"),
     ] {
-        sandbox.stop("check").answer().held();
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
+        sandbox.stop("check").answer().blocked();
         sandbox.file(pointer, "elsewhere/other\n");
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert!(reason.contains("(iteration 1"), "{reason}");
         assert_eq!(sandbox.state()["task"], "elsewhere/other");
     }
@@ -421,11 +421,11 @@ fn with_both_trellis_wins_and_status_says_so() {
         (&json!(".trellis/worktree.yaml"), &json!([".ideal/worktree.yaml"]))
     );
     assert_eq!(status["gates"][0]["run"], "echo from trellis");
-    sandbox.ralph(&["status"]).success().says(".ideal/worktree.yaml is there too and is not used");
+    sandbox.ralph(&["status"]).success().says(".ideal/worktree.yaml also exists and is ignored");
 }
 
 #[test]
-fn a_malformed_file_is_cannot_tell_with_its_place_and_no_marker_stands_in() {
+fn a_malformed_file_is_an_evaluation_error_with_its_line_and_no_marker_replaces_it() {
     for (config, sandbox) in [
         (".trellis/worktree.yaml", with_markers()),
         (".ideal/worktree.yaml", Sandbox::ideal("verify: ['true']\n")),
@@ -433,16 +433,16 @@ fn a_malformed_file_is_cannot_tell_with_its_place_and_no_marker_stands_in() {
     ] {
         sandbox.file(config, "verify:\n  - fine\n  - \"never closed\n");
         for _ in 0..2 {
-            let (reason, detail) = sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().held();
-            assert!(reason.starts_with("Cannot tell whether the work is done"), "{reason}");
+            let (reason, detail) = sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().blocked();
+            assert!(reason.starts_with("The gates could not be evaluated"), "{reason}");
             assert!(
                 detail.contains(&format!("{config}:3:")) || detail.contains(&format!("{config}:4:")),
                 "{detail}"
             );
             assert!(detail.contains("hint: "), "{detail}");
         }
-        let told = sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().let_go().expect("loud");
-        assert!(told.contains("UNVERIFIED and paused"), "{told}");
+        let message = sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().allowed().expect("loud");
+        assert!(message.contains("UNVERIFIED; loop paused"), "{message}");
         assert_eq!(sandbox.events_named("gate_ran").len(), 0, "no command ran");
         assert_eq!(sandbox.state()["attempts"], 0);
     }
@@ -452,8 +452,8 @@ fn a_malformed_file_is_cannot_tell_with_its_place_and_no_marker_stands_in() {
 fn a_file_that_was_never_readable_is_not_an_empty_list() {
     let sandbox = Sandbox::new();
     sandbox.file(".ideal/worktree.yaml", "verify:\n  - \"never closed\n");
-    sandbox.ralph(&["trust"]).exits(2).says(".ideal/worktree.yaml cannot be read");
+    sandbox.ralph(&["trust"]).exits(2).says("cannot parse .ideal/worktree.yaml");
     sandbox.ralph(&["verify"]).exits(3);
-    let told = sandbox.stop("check").answer().let_go().expect("told");
-    assert!(told.contains("no person has accepted"), "{told}");
+    let message = sandbox.stop("check").answer().allowed().expect("a message");
+    assert!(message.contains("are not accepted"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! `ralph log`: what was, event by event.
+//! `ralph log`: the past, event by event.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
-/// `ralph log -f`, and its lines as they come.
+/// `ralph log -f`, and its lines as they arrive.
 fn following(sandbox: &Sandbox, more: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut command = sandbox.command(&[&["log", "-f"], more].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the binary");
@@ -38,30 +38,30 @@ fn event_of(line: &str) -> String {
 #[test]
 fn a_loop_is_followed_until_it_is_over() {
     let sandbox = Sandbox::gated("verify: [test -e done.txt]\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let (child, mut lines) = following(&sandbox, &["--json"]);
     let first: Vec<String> = lines.by_ref().take(4).map(|line| event_of(&line)).collect();
     assert_eq!(first, ["began", "run_started", "gate_ran", "judged"]);
     sandbox.file("done.txt", "");
-    sandbox.stop("check").answer().let_go().expect("verified");
+    sandbox.stop("check").answer().allowed().expect("verified");
     let rest: Vec<String> = lines.map(|line| event_of(&line)).collect();
     assert_eq!(rest, ["run_started", "gate_ran", "judged"]);
     ends_well(child);
 }
 
 #[test]
-fn who_follows_ends_with_its_reader() {
+fn log_follow_ends_with_its_reader() {
     let sandbox = Sandbox::gated("verify: ['false']\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let (child, mut lines) = following(&sandbox, &[]);
     lines.next().expect("a line");
-    // Nothing more is ever written, and still it is seen that nobody reads.
+    // No more lines are written, and the closed pipe is still detected.
     drop(lines);
     ends_well(child);
 }
 
 #[test]
-fn looks_at_the_gates_are_followed_one_after_the_other() {
+fn verify_runs_are_followed_one_after_the_other() {
     let sandbox = Sandbox::gated("verify: ['true']\n");
     sandbox.ralph(&["verify"]).success();
     let (mut child, mut lines) = following(&sandbox, &["verify", "--json"]);
@@ -77,21 +77,21 @@ fn looks_at_the_gates_are_followed_one_after_the_other() {
 #[test]
 fn the_story_of_a_loop_can_be_read() {
     let sandbox = Sandbox::gated("verify: [test -e done.txt]\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     sandbox.file("done.txt", "");
-    sandbox.stop("check").answer().let_go().expect("verified");
-    let told = sandbox.ralph(&["log"]).success().stdout;
+    sandbox.stop("check").answer().allowed().expect("verified");
+    let message = sandbox.ralph(&["log"]).success().stdout;
     let mut from = 0;
     for part in [
         "began: `check`",
         "gate `test -e done.txt` failed with exit code 1",
-        "attempt 1: held: gate",
+        "attempt 1: blocked: gate",
         "gate `test -e done.txt` passed",
         "attempt 2: verified",
     ] {
-        let at = told[from..]
+        let at = message[from..]
             .find(part)
-            .unwrap_or_else(|| panic!("`{part}` is not there or not in order:\n{told}"));
+            .unwrap_or_else(|| panic!("`{part}` is not there or not in order:\n{message}"));
         from += at;
     }
     let names: Vec<String> = sandbox
@@ -112,7 +112,7 @@ fn the_story_of_a_loop_can_be_read() {
 #[test]
 fn the_lines_are_numbered_and_chained() {
     let sandbox = Sandbox::gated("verify: ['false']\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let events = sandbox.events();
     for (at, event) in events.iter().enumerate() {
         assert_eq!(event["seq"], at as u64 + 1, "{event}");
@@ -121,6 +121,6 @@ fn the_lines_are_numbered_and_chained() {
 }
 
 #[test]
-fn without_a_loop_there_is_nothing_to_tell() {
-    Sandbox::gated("verify: ['true']\n").ralph(&["log"]).exits(2).says("there is no loop in this repo yet");
+fn without_a_loop_there_is_nothing_to_log() {
+    Sandbox::gated("verify: ['true']\n").ralph(&["log"]).exits(2).says("no loop in this repo yet");
 }

@@ -1,11 +1,12 @@
-//! Wiring, as transcripts of the real binary: one file per command, per door and per theme.
+//! Integration tests with the real binary: one file per command, per entry point and per theme.
 
 #![expect(clippy::disallowed_methods, reason = "a test has an environment of its own to look at")]
 
-mod conversation;
 mod driven;
 mod forgery;
-mod support;
+
+/// The binary under test.
+const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
 mod attacks;
 mod clients;
@@ -14,6 +15,7 @@ mod diff;
 mod doctor;
 mod driver;
 mod driver_kills;
+mod faults;
 mod follow;
 mod gates;
 mod gates_guide;
@@ -34,17 +36,21 @@ mod reset;
 mod rooms;
 mod schema;
 mod security_scan;
+mod seeds;
 mod session_attacks;
 mod session_loop;
 mod session_words;
 mod state;
 mod status;
-mod talk;
 mod task_loop;
 mod team;
+mod texts;
+mod trace;
 mod tree;
 mod trust;
+mod type_names;
 mod upstream;
 mod upstream_driver;
 mod upstream_session;
 mod verify;
+mod wording;

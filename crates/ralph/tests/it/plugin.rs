@@ -1,4 +1,4 @@
-//! `plugin/` is what the client loads: its files say what the binary does, and nothing in them needs more than the binary.
+//! `plugin/` is what the client loads: its files match the binary, and need nothing but the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -21,7 +21,7 @@ fn parsed(path: &str) -> Value {
     serde_json::from_str(&text(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The names in a folder of the plugin, `.md` taken off.
+/// The names in a folder of the plugin, without `.md`.
 fn names(folder: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(root().join("plugin").join(folder)).expect("a folder of the plugin");
     entries
@@ -72,7 +72,7 @@ fn plugin_hooks() -> BTreeMap<String, Entry> {
     entries(&parsed("plugin/hooks/hooks.json"))
 }
 
-/// What init writes into settings that everybody gets.
+/// The shared settings that init writes.
 fn installed() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.ralph(&["init", "--yes", "--no-try", "--shared", "--gate", "true"]).success();
@@ -96,22 +96,22 @@ fn the_manifests_name_one_plugin_with_the_version_of_the_binary() {
 }
 
 #[test]
-fn the_plugin_hears_what_init_shares_in_the_very_same_words() {
+fn the_plugin_has_the_same_hooks_as_init_shared() {
     let sandbox = installed();
     let installed = entries(&serde_json::from_str(&sandbox.read(".claude/settings.json")).expect("JSON"));
     assert_eq!(plugin_hooks(), installed);
 }
 
 #[test]
-fn a_tool_that_only_looks_costs_no_process() {
+fn a_read_only_tool_starts_no_process() {
     for event in ["PostToolUse", "PostToolUseFailure"] {
         let matcher = plugin_hooks()[event].matcher.clone().expect("a matcher");
-        let heard: Vec<&str> = matcher.split('|').collect();
+        let matched: Vec<&str> = matcher.split('|').collect();
         for tool in ["Read", "Glob", "Grep", "WebFetch", "TodoWrite"] {
-            assert!(!heard.contains(&tool), "{event}: {tool}");
+            assert!(!matched.contains(&tool), "{event}: {tool}");
         }
         for tool in ["Bash", "Edit", "Write", "MultiEdit", "NotebookEdit", "Agent", "Task", "mcp__.*"] {
-            assert!(heard.contains(&tool), "{event}: {tool}");
+            assert!(matched.contains(&tool), "{event}: {tool}");
         }
     }
 }
@@ -126,7 +126,7 @@ fn the_commands_are_the_ones_that_init_writes() {
 }
 
 #[test]
-fn the_client_waits_longer_than_we_judge_and_shortly_for_everything_else() {
+fn the_client_timeout_is_longer_than_our_deadline_and_short_for_other_events() {
     for (event, entry) in plugin_hooks() {
         let deadline: u64 =
             entry.command.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a deadline");
@@ -140,7 +140,7 @@ fn the_client_waits_longer_than_we_judge_and_shortly_for_everything_else() {
 }
 
 #[test]
-fn where_ralph_is_missing_no_event_says_or_stops_anything() {
+fn without_ralph_installed_no_event_prints_or_blocks() {
     for (event, entry) in plugin_hooks() {
         let mut shell = Command::new("/bin/sh");
         let ran =
@@ -150,19 +150,21 @@ fn where_ralph_is_missing_no_event_says_or_stops_anything() {
 }
 
 #[test]
-fn the_loops_commands_are_heard_with_the_plugins_prefix_and_without() {
+fn the_loop_commands_work_with_and_without_the_plugin_prefix() {
     let commands = names("commands");
     assert_eq!(
         commands,
         ["cancel-ralph", "ralph-help", "ralph-loop", "ralph-status"].map(str::to_owned).into()
     );
-    let expected = commands.iter().flat_map(|name| [name.clone(), format!("ralph:{name}")]).collect();
+    // The skill for rounds starts a loop, too.
+    let heard = commands.iter().map(String::as_str).chain(["ralph-iterate"]);
+    let expected = heard.flat_map(|name| [name.to_owned(), format!("ralph:{name}")]).collect();
     let matcher = plugin_hooks()["UserPromptExpansion"].matcher.clone().expect("a matcher");
     assert_eq!(matcher.split('|').map(str::to_owned).collect::<BTreeSet<_>>(), expected);
 }
 
 #[test]
-fn commands_are_plain_text_and_only_a_person_starts_or_cancels() {
+fn commands_are_plain_text_and_only_the_user_starts_or_cancels() {
     for name in names("commands") {
         let path = format!("plugin/commands/{name}.md");
         let (head, body) = page(&path);
@@ -203,9 +205,9 @@ fn every_role_ends_with_its_typed_lines() {
     }
     for (name, lines) in roles {
         let (_, body) = page(&format!("plugin/agents/{name}.md"));
-        let (told, last) = body.rsplit_once("\n\n").expect("paragraphs");
+        let (message, last) = body.rsplit_once("\n\n").expect("paragraphs");
         assert_eq!(last.lines().collect::<Vec<_>>(), lines, "{name}");
-        assert!(told.contains("exactly one line"), "{name}: it is told that the line is the last");
+        assert!(message.contains("exactly one line"), "{name}: the text says that the line is the last");
     }
 }
 
@@ -229,7 +231,7 @@ fn the_skills_have_their_names_and_iterate_is_a_fork_with_its_tools() {
             "{trigger}"
         );
     }
-    // A fork begins with an empty memory: the task has to be in what it is given.
+    // A fork begins with an empty context: the task has to be in its prompt.
     assert!(body.contains("Task: $ARGUMENTS"));
 }
 

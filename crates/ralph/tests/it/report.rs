@@ -1,4 +1,4 @@
-//! Reports of loops through the real binary: when they are written, where, and what they say.
+//! Reports of loops with the real binary: when they are written, where, and their content.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,8 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Sandbox, verify_list};
-use crate::talk::Talk;
+use ralph_testkit::{Sandbox, Session, verify_list};
 
 const GATE: &str = "verify:\n  - test -e done.txt\n";
 const PROMISE: &str = "<promise>DONE</promise>";
@@ -35,7 +34,7 @@ fn only_report(sandbox: &Sandbox) -> (String, Value) {
     (sandbox.read(&format!("docs/actions/loop/{}", markdown[0])), serde_json::from_str(&text).expect("JSON"))
 }
 
-/// What a shell prints in the project.
+/// The output of a shell in the project.
 fn shell(sandbox: &Sandbox, command: &str) -> String {
     let output =
         Command::new("sh").args(["-c", command]).current_dir(sandbox.project()).output().expect("a shell");
@@ -43,36 +42,38 @@ fn shell(sandbox: &Sandbox, command: &str) -> String {
 }
 
 fn failed_reports(sandbox: &Sandbox) -> usize {
-    shell(sandbox, "grep -l \"Status: FAILED\" docs/actions/loop/*.md 2>/dev/null").lines().count()
+    let reports = fs::read_dir(sandbox.path("docs/actions/loop")).into_iter().flatten().flatten();
+    let texts = reports.map(|report| fs::read_to_string(report.path()).expect("a report"));
+    texts.filter(|text| text.contains("Status: FAILED")).count()
 }
 
 #[track_caller]
 fn verified_loop(sandbox: &Sandbox) -> String {
-    let talk = Talk::looping(sandbox, "\"fix it\" --completion-promise DONE");
-    talk.uses("Bash").stops("I looked.").held();
+    let talk = Session::looping(sandbox, "\"fix it\" --completion-promise DONE");
+    talk.agent_works_with("Bash").stops("I looked.").blocked();
     sandbox.file("done.txt", "");
-    talk.uses("Bash").stops(PROMISE).let_go().expect("a banner")
+    talk.agent_works_with("Bash").stops(PROMISE).allowed().expect("a banner")
 }
 
 #[test]
 fn s4_r14_a_loop_that_ends_leaves_a_report_for_people_and_one_for_scripts() {
     let sandbox = Sandbox::gated(GATE);
-    let told = verified_loop(&sandbox);
+    let message = verified_loop(&sandbox);
     let (markdown, json) = only_report(&sandbox);
     let name = markdown_names(&sandbox).remove(0);
-    assert!(told.ends_with(&format!("\nReport: docs/actions/loop/{name}")), "{told}");
+    assert!(message.ends_with(&format!("\nReport: docs/actions/loop/{name}")), "{message}");
     let headings: Vec<&str> = markdown.lines().filter(|line| line.starts_with("## ")).collect();
     assert_eq!(headings, ["## Summary", "## Execution Details", "## Results", "## Next Steps"]);
     for line in ["Status: COMPLETED", "- Task: fix it", "- Iterations: 2", "- Agent: the session itself"] {
         assert!(markdown.lines().any(|own| own == line), "{line}\n{markdown}");
     }
     assert!(
-        markdown.contains("| 1 |  |  |  | ✗ test -e done.txt | held: Failed gate(s): test -e done.txt. |")
+        markdown.contains("| 1 |  |  |  | ✗ test -e done.txt | blocked: Failed gate(s): test -e done.txt. |")
     );
     assert!(markdown.contains("| 2 |  |  |  | ✓ test -e done.txt | verified: All gates passed. |"));
     assert_eq!((&json["status"], &json["kind"]), (&"COMPLETED".into(), &"session".into()));
     assert_eq!(json["iterations"].as_array().map(Vec::len), Some(2));
-    // The seed's own commands.
+    // The commands of the seed.
     assert!(shell(&sandbox, "ls -lt docs/actions/loop/").contains(&name));
     assert_eq!(shell(&sandbox, "cat $(ls -t docs/actions/loop/*.md | head -1)"), markdown);
     assert_eq!(failed_reports(&sandbox), 0);
@@ -81,22 +82,22 @@ fn s4_r14_a_loop_that_ends_leaves_a_report_for_people_and_one_for_scripts() {
 #[test]
 fn s4_r14_only_failed_reports_say_failed() {
     let sandbox = Sandbox::gated(GATE);
-    // A task that would like to be found.
+    // A task that contains the searched word.
     let task = "\"say Status: FAILED\" --max-iterations 1 --completion-promise DONE";
-    let talk = Talk::looping(&sandbox, task);
+    let talk = Session::looping(&sandbox, task);
     talk.command("cancel-ralph", "");
     let (markdown, json) = only_report(&sandbox);
     assert!(markdown.lines().any(|line| line == "Status: PARTIAL"), "{markdown}");
     assert_eq!(json["task"], "say Status: FAILED");
     assert_eq!(failed_reports(&sandbox), 0, "{markdown}");
-    let talk = Talk::looping(&sandbox, "\"fix it\" --max-iterations 1 --completion-promise DONE");
-    talk.uses("Bash").stops("Not yet.").let_go().expect("a banner");
+    let talk = Session::looping(&sandbox, "\"fix it\" --max-iterations 1 --completion-promise DONE");
+    talk.agent_works_with("Bash").stops("Not yet.").allowed().expect("a banner");
     assert_eq!(markdown_names(&sandbox).len(), 2);
     assert_eq!(failed_reports(&sandbox), 1);
 }
 
 #[test]
-fn s4_r14_a_driven_loop_tells_its_iterations_and_files() {
+fn s4_r14_the_report_of_a_driven_loop_lists_its_iterations_and_files() {
     let sandbox =
         Sandbox::gated("verify:\n  - { name: lint, run: \"true\" }\n  - { name: test, run: test -e two }\n");
     sandbox.file("before", "");
@@ -115,25 +116,25 @@ fn s4_r14_a_driven_loop_tells_its_iterations_and_files() {
     sandbox.ralph(&["loop", "fix it", "--agent", "command:true", "--max-iterations", "1"]).exits(1);
     let newest = sandbox.read(&format!("docs/actions/loop/{}", markdown_names(&sandbox).remove(1)));
     assert!(newest.contains("\nStatus: FAILED\n"), "{newest}");
-    assert!(newest.contains("- Gate test still fails; its whole output: \\~/.ralph/"), "{newest}");
+    assert!(newest.contains("- Gate test still fails; full output: \\~/.ralph/"), "{newest}");
     assert_eq!(failed_reports(&sandbox), 1);
 }
 
 #[test]
-fn every_end_of_a_session_loop_is_reported_and_a_pause_is_none() {
+fn every_end_of_a_session_loop_is_reported_and_a_pause_is_not() {
     let sandbox = Sandbox::gated(GATE);
-    let begin = || Talk::looping(&sandbox, "\"fix it\" --completion-promise DONE");
+    let begin = || Session::looping(&sandbox, "\"fix it\" --completion-promise DONE");
     let talk = begin();
-    talk.says("pause");
+    talk.user_says("pause");
     assert_eq!(talk.state()["status"]["status"], "paused");
     talk.ends("other");
     assert_eq!(markdown_names(&sandbox).len(), 0, "a pause is no end");
     talk.starts("resume");
-    talk.says("continue");
+    talk.user_says("continue");
     talk.command("cancel-ralph", "");
     assert_eq!(markdown_names(&sandbox).len(), 1);
     begin();
-    Talk::new(&sandbox, "session-1").command("ralph-loop", "other --completion-promise DONE --replace");
+    Session::new(&sandbox).command("ralph-loop", "other --completion-promise DONE --replace");
     assert_eq!(markdown_names(&sandbox).len(), 2, "replaced");
     sandbox.remove(".claude/ralph-loop.local.md");
     talk.stops("Done.");
@@ -148,7 +149,7 @@ fn every_end_of_a_session_loop_is_reported_and_a_pause_is_none() {
             markdown.lines().find(|line| line.starts_with("- Verdict: ")).map(str::to_owned)
         })
         .collect();
-    for why in ["A person ended it.", "Another loop took its place.", "Its file in the repo was deleted."] {
+    for why in ["Cancelled by the user.", "Replaced by another loop.", "Its file in the repo was deleted."] {
         assert!(whys.iter().any(|line| *line == format!("- Verdict: cancelled. {why}")), "{why}: {whys:?}");
     }
 }
@@ -156,18 +157,18 @@ fn every_end_of_a_session_loop_is_reported_and_a_pause_is_none() {
 #[test]
 fn a_guarded_stop_writes_no_report() {
     let sandbox = Sandbox::gated("verify: [\"true\"]\nguard: [check, session]\n");
-    sandbox.stop("check").answer().let_go();
-    let talk = Talk::new(&sandbox, "session-2");
-    talk.says("tidy up");
+    sandbox.stop("check").answer().allowed();
+    let talk = Session::named(&sandbox, "session-2");
+    talk.user_says("tidy up");
     sandbox.file("new.txt", "");
-    talk.uses("Write").stops("Done.").let_go();
+    talk.agent_works_with("Write").stops("Done.").allowed();
     assert!(sandbox.events_named("judged").len() >= 2);
     sandbox.ralph(&["verify"]).success();
     assert!(!sandbox.exists("docs") && !sandbox.exists(".claude/metadata"));
 }
 
 #[test]
-fn our_own_reports_are_no_part_of_the_tree_and_what_others_put_there_is() {
+fn our_own_reports_are_not_part_of_the_tree_and_other_files_there_are() {
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", &verify_list(&[&sandbox.counting("test -e done.txt")]));
     sandbox.trust();
@@ -176,11 +177,11 @@ fn our_own_reports_are_no_part_of_the_tree_and_what_others_put_there_is() {
     let runs = sandbox.runs();
     assert_eq!(sandbox.verify(&[])["verdict"], "verified");
     assert_eq!(sandbox.runs(), runs, "the receipts of the tree that was judged still hold");
-    // An agent cannot hide its work between the reports.
+    // An agent cannot hide its work among the reports.
     sandbox.file("docs/actions/loop/2026-03-05T09-15-00Z.md", "work");
     sandbox.verify(&[]);
     assert_eq!(sandbox.runs(), runs + 1);
-    // Nor in one of them.
+    // Nor inside one of them.
     let name = markdown_names(&sandbox).pop().expect("ours is the newest");
     sandbox.file(&format!("docs/actions/loop/{name}"), "more work");
     sandbox.verify(&[]);
@@ -188,7 +189,7 @@ fn our_own_reports_are_no_part_of_the_tree_and_what_others_put_there_is() {
 }
 
 #[test]
-fn reports_go_where_the_person_wants_them_then_where_the_repo_does() {
+fn the_report_folder_of_the_user_wins_over_that_of_the_repo() {
     let table = [
         (None, None, "repo"),
         (None, Some("home"), "home"),
@@ -203,20 +204,20 @@ fn reports_go_where_the_person_wants_them_then_where_the_repo_does() {
         if let Some(word) = user {
             sandbox.user_config(&format!("reports: {word}\n"));
         }
-        let told = verified_loop(&sandbox);
+        let message = verified_loop(&sandbox);
         let at_home = sandbox.remembered().iter().filter(|file| file.starts_with("reports/")).count();
-        let seen = (markdown_names(&sandbox).len(), at_home, told.contains("\nReport: "));
+        let seen = (markdown_names(&sandbox).len(), at_home, message.contains("\nReport: "));
         let expected = match wanted {
             "repo" => (1, 0, true),
             "home" => (0, 2, true),
             _ => (0, 0, false),
         };
-        assert_eq!(seen, expected, "repo {repo:?}, user {user:?}: {told}");
+        assert_eq!(seen, expected, "repo {repo:?}, user {user:?}: {message}");
     }
 }
 
 #[test]
-fn a_link_that_leads_out_of_the_repo_is_refused_and_nothing_else_is_lost() {
+fn a_report_link_out_of_the_repo_is_refused_and_nothing_else_is_lost() {
     for folder in ["docs", "docs/actions", ".claude/metadata"] {
         let sandbox = Sandbox::gated(GATE);
         let outside = sandbox.home().join("outside");
@@ -224,12 +225,12 @@ fn a_link_that_leads_out_of_the_repo_is_refused_and_nothing_else_is_lost() {
         let link = sandbox.path(folder);
         fs::create_dir_all(link.parent().expect("a parent")).expect("folders");
         symlink(&outside, &link).expect("a link");
-        let told = verified_loop(&sandbox);
-        assert!(told.contains("Loop done, verified"), "{told}");
-        let line = told.lines().last().expect("a line");
+        let message = verified_loop(&sandbox);
+        assert!(message.contains("Loop done, verified"), "{message}");
+        let line = message.lines().last().expect("a line");
         assert!(
             line.starts_with("The report could not be written: ") && line.contains("leads out"),
-            "{told}"
+            "{message}"
         );
         assert_eq!(fs::read_dir(&outside).expect("the folder").count(), 0);
         sandbox.ralph(&["report"]).success().says("VERIFIED");
@@ -237,36 +238,36 @@ fn a_link_that_leads_out_of_the_repo_is_refused_and_nothing_else_is_lost() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_loses_the_report_and_says_so() {
+fn an_unwritable_report_folder_loses_the_report_and_is_reported() {
     let sandbox = Sandbox::gated(GATE);
     sandbox.file("docs", "a file");
-    let told = verified_loop(&sandbox);
-    assert!(told.contains("Loop done, verified"), "{told}");
-    assert!(told.contains("The report could not be written: docs/actions/loop: "), "{told}");
+    let message = verified_loop(&sandbox);
+    assert!(message.contains("Loop done, verified"), "{message}");
+    assert!(message.contains("The report could not be written: docs/actions/loop: "), "{message}");
     assert_eq!(sandbox.read("docs"), "a file");
-    let cancelled = Talk::looping(&sandbox, "again").command("cancel-ralph", "");
+    let cancelled = Session::looping(&sandbox, "again").command("cancel-ralph", "");
     assert!(
-        crate::talk::told(&cancelled).contains("\nThe report could not be written: docs/actions/loop: "),
+        cancelled.shown_to_user().contains("\nThe report could not be written: docs/actions/loop: "),
         "{cancelled:#?}"
     );
     sandbox.ralph(&["report", "start", "loop", "x"]).success();
     sandbox.ralph(&["report", "complete", "success", "y"]).exits(1).says("could not be written");
     sandbox.remove("docs");
-    // What was started is still there to be completed.
+    // The loop is still open and can be completed.
     sandbox.ralph(&["report", "complete", "success", "y"]).success();
 }
 
 #[test]
-fn reports_of_one_moment_have_names_of_their_own() {
+fn reports_of_the_same_moment_have_different_names() {
     const LOOPS: usize = 6;
     let sandbox = Sandbox::gated(GATE);
     let sessions: Vec<String> = (0..LOOPS).map(|number| format!("session-{number}")).collect();
     for session in &sessions {
-        Talk::new(&sandbox, session).command("ralph-loop", "fix it --completion-promise DONE");
+        Session::named(&sandbox, session).command("ralph-loop", "fix it --completion-promise DONE");
     }
     std::thread::scope(|scope| {
         for session in &sessions {
-            scope.spawn(|| Talk::new(&sandbox, session).command("cancel-ralph", ""));
+            scope.spawn(|| Session::named(&sandbox, session).command("cancel-ralph", ""));
         }
     });
     let stems = |folder: &str| -> Vec<String> {
@@ -278,9 +279,9 @@ fn reports_of_one_moment_have_names_of_their_own() {
 }
 
 #[test]
-fn the_newest_fifty_are_kept_and_files_of_others_stay() {
+fn the_newest_fifty_reports_are_kept_and_foreign_files_stay() {
     let sandbox = Sandbox::gated(GATE);
-    // One by a name like ours, from another machine, and one by another name.
+    // One with a name like ours, from another machine, and one with another name.
     let foreign = ["2020-01-01T00-00-00Z.md", "notes.md"];
     for name in foreign {
         sandbox.file(&format!("docs/actions/loop/{name}"), "not ours");
@@ -336,15 +337,15 @@ fn s4_r15_a_report_by_hand_is_one_pair_and_its_success_a_claim() {
     sandbox.ralph(&["report", "complete", "completed", "y"]).exits(2).says("success");
     sandbox.ralph(&["report", "start", "other", "y"]).exits(2).says("loop");
     sandbox.ralph(&["report", "start", "loop", "first"]).success();
-    sandbox.ralph(&["report", "start", "loop", "second"]).success().says("given up");
+    sandbox.ralph(&["report", "start", "loop", "second"]).success().says("discarding an unfinished report");
 }
 
 #[test]
 fn the_report_of_the_last_loop_is_shown() {
     let sandbox = Sandbox::gated(GATE);
-    sandbox.ralph(&["report"]).exits(2).says("there was no loop in this repo yet");
+    sandbox.ralph(&["report"]).exits(2).says("no loop in this repo yet");
     sandbox.ralph(&["verify"]).exits(1);
-    sandbox.ralph(&["report"]).exits(2).says("there was no loop in this repo yet");
+    sandbox.ralph(&["report"]).exits(2).says("no loop in this repo yet");
     sandbox.ralph(&["report", "verify"]).exits(2).says("was not started for a task");
     verified_loop(&sandbox);
     sandbox.ralph(&["verify"]).success();
@@ -356,11 +357,11 @@ fn the_report_of_the_last_loop_is_shown() {
     assert_eq!(
         lines[2..].join("\n"),
         format!(
-            "\n                    1  2\n  test -e done.txt  ✗  ✓\n\n    1  held: Failed gate(s): test -e done.txt.\n    \
+            "\n                    1  2\n  test -e done.txt  ✗  ✓\n\n    1  blocked: Failed gate(s): test -e done.txt.\n    \
              2  verified: All gates passed.\n\n  docs/actions/loop/{name}"
         )
     );
     let json = sandbox.ralph(&["report", "fix-it", "--json"]).success().json();
     assert_eq!((&json["status"], &json["task"]), (&"COMPLETED".into(), &"fix it".into()));
-    sandbox.ralph(&["report", "no-such-loop"]).exits(2).says("there is no loop `no-such-loop`");
+    sandbox.ralph(&["report", "no-such-loop"]).exits(2).says("no loop `no-such-loop`");
 }

@@ -1,4 +1,5 @@
-//! The layout of both crates: every `use crate::` points down the list of rooms, and no modules use each other in a ring.
+//! The layout of both crates: every `use crate::` points down the list of rooms, and no modules depend on each other
+//! in a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +31,7 @@ fn sources_of(crate_name: &str) -> Sources {
     sources
 }
 
-/// Every path behind `crate::` in a text, tests and comments apart.
+/// Every path after `crate::` in a text, except in tests and comments.
 fn used_paths(text: &str) -> Vec<Vec<String>> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -73,7 +74,7 @@ fn leaves(tree: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// What is wrong with the layout.
+/// The problems of the layout.
 fn problems(sources: &Sources, rooms: &[&str]) -> Vec<String> {
     let level = |room: &String| rooms.iter().position(|name| name == room);
     let is_module = |path: &[String]| sources.contains_key(path);
@@ -121,7 +122,7 @@ fn reaches_itself(module: &str, uses: &BTreeMap<String, BTreeSet<String>>) -> bo
 }
 
 #[test]
-fn every_arrow_points_down_the_list_of_rooms_and_there_is_no_ring() {
+fn every_dependency_points_down_the_list_of_rooms_without_a_cycle() {
     for (crate_name, rooms) in [("ralph", &PROGRAM[..]), ("ralph-core", &CORE[..])] {
         let sources = sources_of(crate_name);
         let is_room = |module: &Vec<String>| module.len() == 1 && rooms.contains(&module[0].as_str());
@@ -133,7 +134,7 @@ fn every_arrow_points_down_the_list_of_rooms_and_there_is_no_ring() {
 }
 
 #[test]
-fn an_arrow_that_is_turned_around_and_a_ring_are_found() {
+fn a_reversed_dependency_and_a_cycle_are_found() {
     let sources = |texts: &[(&str, &str)]| -> Sources {
         let rooms = PROGRAM.iter().map(|room| (*room, ""));
         rooms

@@ -1,4 +1,4 @@
-//! What is generated or written twice is kept current here.
+//! Keeps generated and duplicated files current.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use ralph_core::ledger::event::Event;
 use ralph_core::model::layout::Layout;
 use serde_json::Value;
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 fn schema_file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(name)
 }
 
-/// `RALPH_BLESS=1 cargo test -p ralph --test it schema` writes it anew.
+/// `RALPH_BLESS=1 cargo test -p ralph --test it schema` rewrites it.
 #[test]
 fn the_schema_of_the_events_is_current() {
     let made = serde_json::to_string_pretty(&schemars::schema_for!(Event)).expect("JSON") + "\n";
@@ -26,7 +26,7 @@ fn the_schema_of_the_events_is_current() {
     assert_eq!(there, made, "run it once with RALPH_BLESS=1");
 }
 
-/// The keys that the parser knows at a place, as it tells whoever mistypes one.
+/// The keys that the parser knows at a place, from its error message for an unknown key.
 fn known_keys(config: &str) -> BTreeSet<String> {
     let problem = Config::parse(config, Layout::Native, &Defaults::default()).expect_err("an unknown key");
     let list = problem.hint.strip_prefix("there are: ").unwrap_or_else(|| panic!("{problem:?}"));

@@ -1,28 +1,26 @@
-//! The security scan that `ralph init` proposes where semgrep is installed. Semgrep is a stand-in here that ends as it was
-//! seen to end; `tests/ecosystems` has the real one.
+//! The security scan that `ralph init` proposes where semgrep is installed. Here semgrep is a script with the exit
+//! codes of
+//! the real one, which is tested in `tests/ecosystems`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::support::{Sandbox, search_path};
+use ralph_testkit::{MAKE, Sandbox, search_path};
 
-/// A project with one gate, and a semgrep that says and does this.
+/// A project with one gate, and a semgrep that runs this script.
 fn with_semgrep(script: &str) -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.file("Makefile", "test:\n\ttrue\n");
-    let program = sandbox.home().join("bin/semgrep");
-    fs::create_dir_all(sandbox.home().join("bin")).expect("a folder");
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a program");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
-    sandbox.set("PATH", format!("{}:{}", sandbox.home().join("bin").display(), search_path()));
+    sandbox.program("make", MAKE);
+    sandbox.program("semgrep", script);
     sandbox
 }
 
 #[test]
-fn findings_fail_and_a_scan_that_did_not_take_place_cannot_tell() {
-    // What semgrep 1.182 was seen to do: findings with --error are 1, no rules reachable 2, no such rules 7.
+fn findings_fail_and_a_scan_that_did_not_run_is_an_error() {
+    // The observed exit codes of semgrep 1.182: findings with --error are 1, no rules reachable 2, no such rules 7.
     let table = [("exit 0", "passed"), ("echo found; exit 1", "failed"), ("exit 2", "could not start")];
     let more = [("exit 7", "could not start"), ("kill -9 $$", "could not start")];
     for (script, word) in table.into_iter().chain(more) {
@@ -41,7 +39,7 @@ fn findings_fail_and_a_scan_that_did_not_take_place_cannot_tell() {
 }
 
 #[test]
-fn semgrep_is_told_what_blocks() {
+fn semgrep_gets_the_severities_that_block() {
     let sandbox = with_semgrep("echo \"$@\" > words; exit 0");
     sandbox.file(".gitignore", "words\n");
     sandbox.ralph(&["init", "--yes", "--no-hooks"]).success().says("(semgrep is installed)");
@@ -49,12 +47,12 @@ fn semgrep_is_told_what_blocks() {
 }
 
 #[test]
-fn one_that_cannot_scan_when_it_is_tried_is_written_as_a_comment() {
+fn a_scan_that_fails_its_trial_run_is_written_as_a_comment() {
     let sandbox = with_semgrep("echo no rules >&2; exit 2");
     sandbox.ralph(&["init", "--yes", "--no-hooks"]).success();
     let text = sandbox.read("ralph.yaml");
     assert!(
-        text.contains("  # - { name: security, ") && text.contains("could not start when it was tried"),
+        text.contains("  # - { name: security, ") && text.contains("could not start when tried"),
         "{text}"
     );
 }

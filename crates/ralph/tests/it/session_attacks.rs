@@ -1,5 +1,5 @@
-//! An agent that wants out of a session's loop or guard, and a person with bad luck: nobody gets away without the gates
-//! or without a word, and nobody is kept who wants to go.
+//! An agent that wants out of a session's loop or guard, and a user with bad luck: no session escapes the gates
+//! without a message, and the user can always end it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::conversation::Conversation;
-use crate::support::{RALPH, Sandbox};
-use crate::talk::{Talk, told};
+use crate::RALPH;
+use ralph_testkit::{Sandbox, Session};
 
 const GATE: &str = "verify:\n  - test -e done.txt\n";
 const PROMISE: &str = "All of it works.\n\n<promise>DONE</promise>";
@@ -35,9 +34,9 @@ fn foreign_loop(most: u32) -> String {
 }
 
 #[test]
-fn code_that_a_gate_runs_is_no_person() {
+fn code_run_by_a_gate_is_not_the_user() {
     let sandbox = Sandbox::gated("verify:\n  - sh check.sh\n");
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     let weaker = "verify: ['true']\n";
     let sha256 = format!("$(printf \"{}\" | sha256sum | cut -d' ' -f1)", weaker.replace('\n', "\\n"));
     for escape in ["cancel".into(), "pause".into(), "reset".into(), format!("trust --hash {sha256}")] {
@@ -49,7 +48,7 @@ fn code_that_a_gate_runs_is_no_person() {
             "check.sh",
             &format!("{RALPH} {escape} >out.txt 2>&1 </dev/null; echo $? >>out.txt; exit 1\n"),
         );
-        talk.uses("Bash").stops(PROMISE).held();
+        talk.agent_works_with("Bash").stops(PROMISE).blocked();
         assert_eq!(talk.state()["status"]["status"], "running", "{escape}: {}", sandbox.read("out.txt"));
     }
     let accepted = sandbox.ralph(&["trust", "--show", "--json"]).json()["accepted"].clone();
@@ -57,15 +56,15 @@ fn code_that_a_gate_runs_is_no_person() {
 }
 
 #[test]
-fn a_loop_of_its_own_is_not_judged_by_what_the_agent_accepted_itself() {
+fn a_loop_started_by_an_agent_is_not_judged_by_gates_the_agent_accepted() {
     let mut sandbox = Sandbox::gated(GATE);
     sandbox.set("CLAUDECODE", "1");
     sandbox.set("CLAUDE_CODE_SESSION_ID", "session-1");
     sandbox.file("ralph.yaml", "verify: ['true']\n");
     sandbox.trust();
     sandbox.ralph(&["start", "fix", "--completion-promise", "DONE"]);
-    let talk = Talk::new(&sandbox, "session-1");
-    talk.uses("Bash").stops(PROMISE).held();
+    let talk = Session::new(&sandbox);
+    talk.agent_works_with("Bash").stops(PROMISE).blocked();
 }
 
 #[test]
@@ -75,14 +74,14 @@ fn an_agents_shell_that_hides_its_session_accepts_nothing_for_itself() {
     sandbox.file("ralph.yaml", weaker);
     sandbox.set("CLAUDECODE", "1");
     sandbox.trust();
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
 }
 
 #[test]
-fn what_frees_later_sessions_is_not_for_an_agents_shell() {
+fn commands_that_free_later_sessions_are_refused_in_an_agents_shell() {
     let mut sandbox = Sandbox::gated(GUARD);
     sandbox.set("CLAUDECODE", "1");
     for command in [&["reset"][..], &["trust", "--revoke"], &["init", "--uninstall"]] {
@@ -91,42 +90,42 @@ fn what_frees_later_sessions_is_not_for_an_agents_shell() {
 }
 
 #[test]
-fn an_agent_does_not_carry_on_what_the_person_paused() {
+fn an_agent_cannot_resume_a_loop_that_the_user_paused() {
     let mut sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
-    talk.says("stop");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
+    talk.user_says("stop");
     sandbox.set("CLAUDECODE", "1");
     sandbox.set("CLAUDE_CODE_SESSION_ID", "session-1");
     sandbox.ralph(&["start", "fix", "--completion-promise", "DONE"]).exits(3).says("only you can");
-    assert_eq!(Talk::new(&sandbox, "session-1").state()["status"]["status"], "paused");
+    assert_eq!(Session::new(&sandbox).state()["status"]["status"], "paused");
 }
 
 #[test]
-fn a_session_whose_loop_rests_is_told_so_when_it_stops() {
+fn a_session_with_a_paused_loop_is_notified_when_it_stops() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
-    talk.uses("Bash").stops("Not yet.").held();
-    // Whoever wrote that word to our hook: the person reads at the stop what it did.
-    talk.says("stop");
-    let told = talk.uses("Bash").stops("Bye.").let_go().expect("a word");
-    assert!(told.contains("paused"), "{told}");
-    talk.uses("Bash").stops("Bye.").let_go().expect("as long as it rests");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
+    talk.agent_works_with("Bash").stops("Not yet.").blocked();
+    // Whichever process sent that word to our hook, the user reads its effect at the stop.
+    talk.user_says("stop");
+    let shown = talk.agent_works_with("Bash").stops("Bye.").allowed().expect("a word");
+    assert!(shown.contains("paused"), "{shown}");
+    talk.agent_works_with("Bash").stops("Bye.").allowed().expect("as long as it rests");
 }
 
 #[test]
-fn a_forged_cancel_in_the_queue_is_told_and_excuses_no_more_than_three_stops() {
+fn a_forged_cancel_in_the_queue_is_reported_and_excuses_at_most_three_stops() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     for _ in 0..3 {
         transcript(&sandbox, &[queue_row("enqueue", "/cancel-ralph", 1)]);
-        let told = talk.stops("Bye.").let_go().expect("a word");
-        assert!(told.contains("/cancel-ralph"), "{told}");
+        let shown = talk.stops("Bye.").allowed().expect("a word");
+        assert!(shown.contains("/cancel-ralph"), "{shown}");
     }
-    talk.stops("Bye.").held();
+    talk.stops("Bye.").blocked();
 }
 
 #[test]
-fn a_queued_cancel_is_heard_behind_whatever_else_was_queued() {
+fn a_queued_cancel_is_recognised_behind_other_queued_prompts() {
     let enqueue = |what: &str| queue_row("enqueue", what, 1);
     let cancel = || enqueue("/cancel-ralph");
     let note = || enqueue("<task-notification>\n<task-id>a1</task-id>");
@@ -136,16 +135,16 @@ fn a_queued_cancel_is_heard_behind_whatever_else_was_queued() {
         vec![enqueue("also this"), cancel(), queue_row("remove", "", 2)],
     ] {
         let sandbox = Sandbox::gated(GATE);
-        let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+        let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
         transcript(&sandbox, &rows);
-        talk.stops("Not yet.").let_go().expect("a word");
+        talk.stops("Not yet.").allowed().expect("a word");
     }
 }
 
 #[test]
-fn a_transcript_that_is_a_pipe_makes_nobody_wait() {
+fn a_transcript_that_is_a_pipe_does_not_block() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     let path = sandbox.home().join("session-1.jsonl");
     assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
     let mut hook = talk.stop("Bye.").spawn();
@@ -158,77 +157,77 @@ fn a_transcript_that_is_a_pipe_makes_nobody_wait() {
         std::thread::sleep(Duration::from_millis(10));
     }
     fs::remove_file(&path).expect("the pipe");
-    talk.stops("Bye.").held();
+    talk.stops("Bye.").blocked();
 }
 
 #[test]
-fn going_into_plan_mode_hides_nothing_that_was_written_before() {
+fn entering_plan_mode_does_not_hide_earlier_edits() {
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
-    let told = talk.stop().with("permission_mode", "plan").answer().let_go().expect("a word");
-    assert!(told.contains("UNVERIFIED") && told.contains("plan"), "{told}");
+    let shown = talk.stop("Done.").with("permission_mode", "plan").answer().allowed().expect("a word");
+    assert!(shown.contains("UNVERIFIED") && shown.contains("plan"), "{shown}");
 }
 
 #[test]
-fn a_loop_file_of_its_own_making_does_not_take_the_place_of_the_guard() {
+fn a_loop_file_made_by_the_agent_does_not_replace_the_guard() {
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
     sandbox.file(".claude/ralph-loop.local.md", &foreign_loop(1));
-    talk.agent_stops().held();
-    talk.agent_stops().held();
+    talk.agent_stops().blocked();
+    talk.agent_stops().blocked();
 }
 
 #[test]
-fn deleting_the_file_of_a_loop_does_not_free_from_the_guard() {
+fn deleting_the_loop_file_does_not_free_from_the_guard() {
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Talk::new(&sandbox, "session-1");
-    talk.says("hello").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("hello").silent();
     talk.command("ralph-loop", "fix --completion-promise DONE");
     sandbox.file("broken", "red\n");
-    talk.uses("Write");
+    talk.agent_works_with("Write");
     sandbox.remove(".claude/ralph-loop.local.md");
     let answer = talk.stops("Bye.");
-    answer.held();
-    assert!(told(&answer).contains("Cancelled"), "{answer:#?}");
+    answer.blocked();
+    assert!(answer.shown_to_user().contains("Cancelled"), "{answer:#?}");
 }
 
 #[test]
-fn moving_the_project_away_frees_no_loop() {
+fn moving_the_project_does_not_free_a_loop() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     let (here, there) = (sandbox.project(), sandbox.home().join("elsewhere"));
     fs::rename(&here, &there).expect("a move");
     symlink(&there, &here).expect("a link");
-    talk.stop(PROMISE).with("cwd", here.to_str().expect("text")).answer().held();
+    talk.stop(PROMISE).with("cwd", here.to_str().expect("text")).answer().blocked();
 }
 
 #[test]
-fn leaving_the_folder_does_not_leave_the_guard() {
+fn leaving_the_folder_does_not_free_from_the_guard() {
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
-    talk.stop().with("cwd", sandbox.home().to_str().expect("text")).answer().held();
+    talk.stop("Done.").with("cwd", sandbox.home().to_str().expect("text")).answer().blocked();
 }
 
 #[test]
-fn moving_the_project_away_frees_no_guarded_session() {
+fn moving_the_project_does_not_free_a_guarded_session() {
     let sandbox = Sandbox::gated(GUARD);
-    let talk = Conversation::new(&sandbox);
-    talk.person_says("make it faster").silent();
+    let talk = Session::new(&sandbox);
+    talk.user_says("make it faster").silent();
     talk.agent_writes("broken", "red\n");
-    let stop = talk.stop();
+    let stop = talk.stop("Done.");
     let (here, there) = (sandbox.project(), sandbox.home().join("elsewhere"));
     fs::rename(&here, &there).expect("a move");
     symlink(&there, &here).expect("a link");
-    stop.answer().held();
+    stop.answer().blocked();
 }
 
-/// Our entry for a stop in the project's settings, with something more said of it.
+/// Our entry for a stop in the project's settings, with additional fields.
 fn put_entry(sandbox: &Sandbox, more: (&str, serde_json::Value)) {
     let mut entry =
         json!({"type": "command", "timeout": 600, "command": format!("{RALPH} hook claude --deadline 570")});
@@ -239,23 +238,23 @@ fn put_entry(sandbox: &Sandbox, more: (&str, serde_json::Value)) {
     sandbox.file(".claude/settings.local.json", &settings.to_string());
 }
 
-/// Whether the plugin's hook speaks, with an entry in the settings that was there before the session began or came later.
+/// Whether the plugin's hook answers, with an entry in the settings that is older or newer than the session.
 fn plugin_speaks(more: (&str, serde_json::Value), later: bool) -> bool {
     let mut sandbox = Sandbox::gated(GATE);
     sandbox.set("CLAUDE_PLUGIN_ROOT", "/plugin");
     if !later {
         put_entry(&sandbox, more.clone());
     }
-    let talk = Talk::new(&sandbox, "session-1");
+    let talk = Session::new(&sandbox);
     talk.starts("startup");
     talk.command("ralph-loop", "fix --completion-promise DONE");
     put_entry(&sandbox, more);
     talk.starts("compact");
-    !talk.uses("Bash").stops("Bye.").ran.stdout.is_empty()
+    !talk.agent_works_with("Bash").stops("Bye.").ran.stdout.is_empty()
 }
 
 #[test]
-fn the_plugin_is_silenced_only_by_an_entry_that_was_there_first_and_that_the_client_waits_for() {
+fn the_plugin_is_silenced_only_by_an_earlier_entry_that_the_client_waits_for() {
     assert!(!plugin_speaks(("timeout", json!(600)), false), "two voices");
     assert!(plugin_speaks(("timeout", json!(600)), true), "an entry that came later");
     for more in
@@ -266,28 +265,32 @@ fn the_plugin_is_silenced_only_by_an_entry_that_was_there_first_and_that_the_cli
 }
 
 #[test]
-fn a_notice_that_waits_is_not_lost_by_an_answer() {
+fn a_pending_notice_is_not_lost_by_an_answer() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     for _ in 0..3 {
         talk.fails("overloaded");
     }
     let answer = talk.command("ralph-status", "");
-    let waited = talk.uses_and_tells("Bash");
-    assert!(told(&answer).contains("overloaded") || waited.contains("overloaded"), "{answer:#?}\n{waited}");
+    let waited = talk.agent_uses("Bash").shown_to_user();
+    assert!(
+        answer.shown_to_user().contains("overloaded") || waited.contains("overloaded"),
+        "{answer:#?}\n{waited}"
+    );
 }
 
 #[test]
-fn a_home_that_cannot_be_used_says_nothing_false() {
+fn an_unusable_home_causes_no_false_message() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.ralph_home()).expect("a folder");
     symlink("sessions", sandbox.ralph_home().join("sessions")).expect("a link to itself");
-    let talk = Talk::new(&sandbox, "session-1");
+    let talk = Session::new(&sandbox);
     for event in ["UserPromptSubmit", "PostToolUse", "SessionStart", "SubagentStart", "SessionEnd"] {
-        let answer =
-            talk.event(event, &json!({"prompt": "hello", "tool_name": "Bash", "source": "startup"})).answer();
+        let answer = talk
+            .event_with(event, &json!({"prompt": "hello", "tool_name": "Bash", "source": "startup"}))
+            .answer();
         let said = format!("{}{}", answer.ran.stdout, answer.ran.stderr);
-        assert!(!said.contains("stop goes through"), "{event}: {said}");
+        assert!(!said.contains("top allowed"), "{event}: {said}");
         // A client runs hundreds of tools.
         assert!(event != "PostToolUse" || answer.ran.stdout.is_empty(), "{said}");
         assert!(answer.ran.stdout.is_empty() || answer.ran.json().get("decision").is_none(), "{answer:#?}");
@@ -295,16 +298,16 @@ fn a_home_that_cannot_be_used_says_nothing_false() {
 }
 
 #[test]
-fn sessions_that_are_gone_leave_nothing_behind() {
+fn ended_sessions_leave_nothing_behind() {
     let sandbox = Sandbox::gated(GUARD);
     for number in 0..5 {
         let name = format!("session-{number}");
-        let talk = Talk::new(&sandbox, &name);
-        talk.says("hello").silent();
+        let talk = Session::named(&sandbox, &name);
+        talk.user_says("hello").silent();
         sandbox.file("broken", "red\n");
-        talk.uses("Write").stops("Done.").held();
+        talk.agent_works_with("Write").stops("Done.").blocked();
         fs::remove_file(sandbox.path("broken")).expect("a file");
-        talk.uses("Bash").stops("Done.").let_go();
+        talk.agent_works_with("Bash").stops("Done.").allowed();
         talk.ends("other");
     }
     let left: Vec<String> = sandbox
@@ -318,7 +321,7 @@ fn sessions_that_are_gone_leave_nothing_behind() {
 #[test]
 fn no_message_takes_long_to_read() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     for part in [
         "<promise>",
         "</promise>",
@@ -333,16 +336,16 @@ fn no_message_takes_long_to_read() {
         "- ",
     ] {
         let message = part.repeat(500_000 / part.len());
-        let answer = talk.uses("Bash").stops(&message);
-        answer.held();
+        let answer = talk.agent_works_with("Bash").stops(&message);
+        answer.blocked();
         assert!(answer.took < Duration::from_secs(5), "{part:?}: {:?}", answer.took);
     }
 }
 
 #[test]
-fn look_alikes_are_no_promise() {
+fn look_alike_characters_are_not_a_promise() {
     let sandbox = Sandbox::new();
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     for message in [
         "<promise>DОNE</promise>",
         "<promise>DO\u{200b}NE</promise>",
@@ -361,6 +364,6 @@ fn look_alikes_are_no_promise() {
         "I will say\n<promise>DONE</promise> later",
         "＜promise＞DONE＜/promise＞",
     ] {
-        talk.uses("Bash").stops(message).held();
+        talk.agent_works_with("Bash").stops(message).blocked();
     }
 }

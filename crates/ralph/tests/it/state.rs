@@ -1,14 +1,13 @@
-//! `ralph state`: a session's loop kept by hand, over the store that every door shares.
+//! `ralph state`: a session's loop managed by commands, in the common store.
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Sandbox, wait_until};
-use crate::talk::{Talk, told};
+use ralph_testkit::{Finished, Sandbox, Session, wait_until};
 
 const GATE: &str = "verify:\n  - test -e done.txt\n";
 const SESSION: &str = "session-1";
 
-fn state(sandbox: &Sandbox, words: &[&str]) -> Ran {
+fn state(sandbox: &Sandbox, words: &[&str]) -> Finished {
     let arguments: Vec<&str> = ["state"].iter().chain(words).copied().collect();
     sandbox.ralph(&arguments)
 }
@@ -24,25 +23,25 @@ fn begun(config: &str) -> Sandbox {
 }
 
 #[test]
-fn s4_r8_the_stop_of_that_session_is_held_until_its_claim_is_shown_to_be_true() {
+fn s4_r8_the_stop_of_that_session_is_blocked_until_its_claim_is_verified() {
     let sandbox = begun(GATE);
-    let (talk, other) = (Talk::new(&sandbox, SESSION), Talk::new(&sandbox, "session-2"));
-    let (_, detail) = talk.uses("Bash").stops("Done.").held();
+    let (talk, other) = (Session::named(&sandbox, SESSION), Session::named(&sandbox, "session-2"));
+    let (_, detail) = talk.agent_works_with("Bash").stops("Done.").blocked();
     assert!(detail.contains("fix it"), "{detail}");
     other.stops("Done.").silent();
-    state(&sandbox, &["complete", SESSION, "loop"]).exits(1).says("goes on");
-    talk.uses("Bash").stops("Done.").held();
+    state(&sandbox, &["complete", SESSION, "loop"]).exits(1).says("continues");
+    talk.agent_works_with("Bash").stops("Done.").blocked();
     assert_eq!(read(&sandbox, SESSION)["status"], "running");
 
     sandbox.file("done.txt", "");
     state(&sandbox, &["complete", SESSION, "loop"]).success().says("ends at its next stop");
-    // Whose shell made the claim cannot be proven: the verdict is made by the stop itself.
+    // It cannot be proven whose shell made the claim: the stop itself decides the verdict.
     assert_eq!(read(&sandbox, SESSION)["status"], "running");
     let answer = talk.stops("Anything else?");
-    assert!(told(&answer).contains("Loop done, verified"), "{answer:#?}");
+    assert!(answer.shown_to_user().contains("Loop done, verified"), "{answer:#?}");
     let shown = read(&sandbox, SESSION);
     assert_eq!((&shown["status"], &shown["verdict"]), (&json!("ended"), &json!("verified")));
-    state(&sandbox, &["complete", SESSION, "loop"]).exits(2).says("is over (verified)");
+    state(&sandbox, &["complete", SESSION, "loop"]).exits(2).says("has ended (verified)");
 }
 
 #[test]
@@ -52,7 +51,7 @@ fn s4_r8_the_verdict_comes_from_receipts_and_a_false_claim_costs_no_attempt() {
         state(&sandbox, &["complete", SESSION, "loop"]).exits(1);
     }
     assert_eq!(read(&sandbox, SESSION)["attempts"], 0);
-    Talk::new(&sandbox, SESSION).uses("Bash").stops("Done.").held();
+    Session::named(&sandbox, SESSION).agent_works_with("Bash").stops("Done.").blocked();
     assert!(sandbox.events_named("judged").iter().all(|event| event["verdict"] != "verified"));
     sandbox.file("done.txt", "");
     state(&sandbox, &["complete", SESSION, "loop"]).success();
@@ -61,7 +60,7 @@ fn s4_r8_the_verdict_comes_from_receipts_and_a_false_claim_costs_no_attempt() {
 }
 
 #[test]
-fn s4_r8_the_word_that_upstream_refused_means_the_same_and_others_are_named() {
+fn s4_r8_the_loop_type_that_upstream_refused_is_accepted_and_unknown_types_list_the_valid_ones() {
     let sandbox = Sandbox::gated(GATE);
     state(&sandbox, &["init", SESSION, "iterate", "fix it"]).success();
     assert_eq!(read(&sandbox, SESSION)["type"], "loop");
@@ -70,43 +69,43 @@ fn s4_r8_the_word_that_upstream_refused_means_the_same_and_others_are_named() {
     for verb in [vec!["init", "s2", "orchestrator", "x"], vec!["read", SESSION, "team"]] {
         state(&sandbox, &verb).exits(2).says("possible values: loop");
     }
-    state(&sandbox, &["read", "s2"]).exits(2).says("session s2 has no loop here");
+    state(&sandbox, &["read", "s2"]).exits(2).says("session s2 has no loop in this repo");
 }
 
 #[test]
 fn s4_r8_giving_up_is_terminal_and_frees_the_stop() {
     let sandbox = begun(GATE);
-    let talk = Talk::new(&sandbox, SESSION);
-    talk.uses("Bash").stops("Done.").held();
-    state(&sandbox, &["fail", SESSION, "loop", " "]).exits(2).says("there is no reason");
+    let talk = Session::named(&sandbox, SESSION);
+    talk.agent_works_with("Bash").stops("Done.").blocked();
+    state(&sandbox, &["fail", SESSION, "loop", " "]).exits(2).says("no reason given");
     state(&sandbox, &["fail", SESSION, "loop", "the \u{1b}[31mservice\u{1b}[0m is down"]).success();
-    let freed = talk.stops("Done.").let_go().expect("a word that it is over");
-    assert!(freed.contains("ended outside of a stop (failed)"), "{freed}");
+    let freed = talk.stops("Done.").allowed().expect("a word that it is over");
+    assert!(freed.contains("ended outside a stop (failed)"), "{freed}");
     talk.stops("Done.").silent();
     let shown = read(&sandbox, SESSION);
     assert_eq!((&shown["status"], &shown["verdict"]), (&json!("ended"), &json!("failed")));
     assert_eq!(shown["error"], "the service is down");
-    sandbox.ralph(&["log"]).success().says("the person gave it up: the service is down");
+    sandbox.ralph(&["log"]).success().says("given up by the user: the service is down");
     let mut reports = std::fs::read_dir(sandbox.path("docs/actions/loop")).expect("reports");
     let report = reports.next().expect("one").expect("readable").path();
     let report = std::fs::read_to_string(report).expect("a report");
-    for line in ["Status: FAILED", "A person gave it up: the service is down"] {
+    for line in ["Status: FAILED", "Given up by the user: the service is down"] {
         assert!(report.contains(line), "{report}");
     }
     for verb in [vec!["fail", SESSION, "loop", "again"], vec!["complete", SESSION, "loop"]] {
-        state(&sandbox, &verb).exits(2).says("is over (failed)");
+        state(&sandbox, &verb).exits(2).says("has ended (failed)");
     }
     for verb in [vec!["increment", SESSION, "loop"], vec!["update", SESSION, "loop", "a", "b"]] {
-        state(&sandbox, &verb).exits(2).says("is over (failed)");
+        state(&sandbox, &verb).exits(2).says("has ended (failed)");
     }
-    // The next one begins anew.
+    // The next one starts fresh.
     state(&sandbox, &["init", SESSION, "loop", "another"]).success();
     assert_eq!(read(&sandbox, SESSION)["task"], "another");
-    talk.uses("Bash").stops("Done.").held();
+    talk.agent_works_with("Bash").stops("Done.").blocked();
 }
 
 #[test]
-fn notes_are_kept_as_they_are_given_and_decide_nothing() {
+fn notes_are_stored_unchanged_and_decide_nothing() {
     let sandbox = begun(GATE);
     let given = [
         ("verified_done", "true", json!(true)),
@@ -127,16 +126,16 @@ fn notes_are_kept_as_they_are_given_and_decide_nothing() {
         assert_eq!(&shown["notes"][key], value, "{key}: {shown}");
     }
     assert_eq!((&shown["status"], &shown["verdict"]), (&json!("running"), &json!(null)));
-    Talk::new(&sandbox, SESSION).uses("Bash").stops("Done.").held();
+    Session::named(&sandbox, SESSION).agent_works_with("Bash").stops("Done.").blocked();
     for key in ["", "a b", "../x", "a\u{1b}", "-a", &"k".repeat(101)] {
-        state(&sandbox, &["update", SESSION, "loop", "--", key, "x"]).exits(2).says("plain word");
+        state(&sandbox, &["update", SESSION, "loop", "--", key, "x"]).exits(2).says("invalid key");
     }
     state(&sandbox, &["update", SESSION, "loop", "big", &"x".repeat(20_000)]).exits(2).says("16 KiB");
     sandbox.ralph(&["log"]).success().says("noted `lines`: one two");
 }
 
 #[test]
-fn incrementing_counts_a_note_and_not_the_attempts() {
+fn increment_counts_a_note_and_not_the_attempts() {
     let sandbox = begun(GATE);
     for number in ["1", "2", "3"] {
         assert_eq!(state(&sandbox, &["increment", SESSION, "loop"]).success().stdout.trim(), number);
@@ -144,7 +143,7 @@ fn incrementing_counts_a_note_and_not_the_attempts() {
     let shown = read(&sandbox, SESSION);
     assert_eq!((&shown["notes"], &shown["attempts"]), (&json!({"iteration": 3}), &json!(0)));
     state(&sandbox, &["update", SESSION, "loop", "iteration", "many"]).success();
-    state(&sandbox, &["increment", SESSION, "loop"]).exits(2).says("is no number");
+    state(&sandbox, &["increment", SESSION, "loop"]).exits(2).says("is not a number");
 }
 
 #[test]
@@ -152,11 +151,11 @@ fn deleting_ends_the_loop_and_keeps_its_log() {
     let sandbox = begun(GATE);
     let id = read(&sandbox, SESSION)["loop"].as_str().expect("an id").to_owned();
     state(&sandbox, &["delete", SESSION]).success().says(&id);
-    let freed = Talk::new(&sandbox, SESSION).stops("Done.").let_go().expect("a word that it is over");
-    assert!(freed.contains("ended outside of a stop (cancelled)"), "{freed}");
-    state(&sandbox, &["read", SESSION]).exits(2).says("has no loop here");
-    state(&sandbox, &["delete", SESSION, "loop"]).exits(2).says("has no loop here");
-    sandbox.ralph(&["log", &id]).success().says("cancelled: the person said so");
+    let freed = Session::named(&sandbox, SESSION).stops("Done.").allowed().expect("a word that it is over");
+    assert!(freed.contains("ended outside a stop (cancelled)"), "{freed}");
+    state(&sandbox, &["read", SESSION]).exits(2).says("has no loop in this repo");
+    state(&sandbox, &["delete", SESSION, "loop"]).exits(2).says("has no loop in this repo");
+    sandbox.ralph(&["log", &id]).success().says("cancelled: by the user");
     state(&sandbox, &["init", SESSION, "loop", "another"]).success();
     assert_eq!(read(&sandbox, SESSION)["task"], "another");
 }
@@ -192,7 +191,7 @@ fn s4_r8_a_session_is_a_name_and_never_a_path() {
             &["read", "--", id],
             &["delete", "--", id],
         ] {
-            let ran = state(&sandbox, words).exits(2).says("is no id of a session");
+            let ran = state(&sandbox, words).exits(2).says("is not a session id");
             assert!(!ran.stderr.contains('\u{1b}'), "{ran:#?}");
         }
     }
@@ -202,21 +201,21 @@ fn s4_r8_a_session_is_a_name_and_never_a_path() {
 }
 
 #[test]
-fn two_at_once_make_one_loop_and_lose_no_count() {
+fn concurrent_calls_make_one_loop_and_lose_no_count() {
     const MANY: usize = 8;
     let sandbox = Sandbox::gated(GATE);
     sandbox.ralph(&["verify"]).exits(1);
     let lock = sandbox.remembered().into_iter().find(|file| file.ends_with("/lock")).expect("a lock");
     let lock = std::fs::File::open(sandbox.ralph_home().join(lock)).expect("the lock of the repo");
-    let at_once = |words: &[&str]| -> Vec<Ran> {
+    let at_once = |words: &[&str]| -> Vec<Finished> {
         let arguments: Vec<&str> = ["state"].iter().chain(words).copied().collect();
-        // All have looked before the first one writes.
-        lock.lock().expect("nobody has it");
+        // All have read before the first one writes.
+        lock.lock().expect("not locked");
         let children: Vec<_> = (0..MANY).map(|_| sandbox.piped(&arguments)).collect();
         std::thread::sleep(std::time::Duration::from_millis(500));
         lock.unlock().expect("ours");
         let ends = children.into_iter().map(|child| child.wait_with_output().expect("an end"));
-        ends.map(Ran::of).collect()
+        ends.map(Finished::of).collect()
     };
     let inits = at_once(&["init", SESSION, "loop", "fix it"]);
     assert_eq!(inits.iter().filter(|ran| ran.code == Some(0)).count(), 1, "{inits:#?}");
@@ -226,15 +225,15 @@ fn two_at_once_make_one_loop_and_lose_no_count() {
     seen.sort_unstable();
     assert_eq!(seen, (1..=8).collect::<Vec<u32>>());
     assert_eq!(read(&sandbox, SESSION)["notes"]["iteration"], 8);
-    // Another session's loop stands beside it.
+    // Another session's loop exists beside it.
     state(&sandbox, &["init", "session-2", "loop", "other"]).success();
     state(&sandbox, &["fail", SESSION, "loop", "x"]).success();
     assert_eq!(read(&sandbox, "session-2")["status"], "running");
-    Talk::new(&sandbox, "session-2").uses("Bash").stops("Done.").held();
+    Session::named(&sandbox, "session-2").agent_works_with("Bash").stops("Done.").blocked();
 }
 
 #[test]
-fn an_agent_starts_its_own_loop_and_frees_nobody() {
+fn an_agent_can_start_its_own_loop_but_not_free_itself() {
     let mut sandbox = Sandbox::gated(GATE);
     sandbox.set("CLAUDECODE", "1");
     state(&sandbox, &["init", SESSION, "loop", "fix it"]).exits(3).says("only you can");
@@ -248,18 +247,18 @@ fn an_agent_starts_its_own_loop_and_frees_nobody() {
     }
     state(&sandbox, &["update", SESSION, "loop", "phase", "review"]).success();
     state(&sandbox, &["complete", SESSION, "loop"]).exits(1);
-    Talk::new(&sandbox, SESSION).uses("Bash").stops("Done.").held();
+    Session::named(&sandbox, SESSION).agent_works_with("Bash").stops("Done.").blocked();
     sandbox.file("done.txt", "");
     state(&sandbox, &["complete", SESSION, "loop"]).success();
 }
 
 #[test]
-fn a_claim_is_no_way_around_the_promise_the_pause_or_what_was_accepted() {
+fn a_claim_does_not_bypass_the_promise_the_pause_or_the_accepted_gates() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "\"fix it\" --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "\"fix it\" --completion-promise DONE");
     sandbox.file("done.txt", "");
     state(&sandbox, &["complete", SESSION, "loop"]).exits(1).says("the promise is missing");
-    talk.says("pause");
+    talk.user_says("pause");
     state(&sandbox, &["complete", SESSION, "loop"]).exits(3).says("the loop is paused; nothing was run");
     assert_eq!(read(&sandbox, SESSION)["status"], "paused");
 
@@ -280,15 +279,15 @@ fn without_gates_nothing_is_called_verified() {
     let untrusted = Sandbox::new();
     untrusted.file("ralph.yaml", GATE);
     state(&untrusted, &["init", SESSION, "loop", "fix it"]).success();
-    state(&untrusted, &["complete", SESSION, "loop"]).exits(3).says("no person has accepted the gates");
+    state(&untrusted, &["complete", SESSION, "loop"]).exits(3).says("are not accepted");
     let revoked = begun(GATE);
     revoked.ralph(&["trust", "--revoke"]).success();
     revoked.file("done.txt", "");
-    state(&revoked, &["complete", SESSION, "loop"]).exits(3).says("taken back");
+    state(&revoked, &["complete", SESSION, "loop"]).exits(3).says("revoked");
 }
 
 #[test]
-fn it_has_a_limit_unless_none_is_asked_for() {
+fn a_state_loop_has_a_limit_unless_none_is_requested() {
     for (more, limit) in
         [(&[][..], "/ 15"), (&["--max-iterations", "3"], "/ 3"), (&["--max-iterations=0"], "(unlimited)")]
     {
@@ -299,35 +298,35 @@ fn it_has_a_limit_unless_none_is_asked_for() {
         assert!(ran.stdout.contains("fix the --flag"), "{ran:#?}");
     }
     let sandbox = Sandbox::gated(GATE);
-    state(&sandbox, &["init", SESSION, "loop", " "]).exits(2).says("there is no task");
+    state(&sandbox, &["init", SESSION, "loop", " "]).exits(2).says("the task is missing");
     state(&sandbox, &["init", SESSION, "loop", "first"]).success();
     state(&sandbox, &["init", SESSION, "loop", "second"])
         .exits(2)
-        .says("a loop is running in this session already");
+        .says("a loop is already running in this session");
 }
 
 #[test]
-fn giving_up_ends_gates_that_run_for_the_claim() {
+fn giving_up_ends_running_gates_of_the_claim() {
     let sandbox = Sandbox::gated("verify:\n  - sleep 60\n");
     state(&sandbox, &["init", SESSION, "loop", "fix it"]).success();
     let claim = sandbox.piped(&["state", "complete", SESSION, "loop"]);
     wait_until("the gates run", || !sandbox.events_named("run_started").is_empty());
     state(&sandbox, &["fail", SESSION, "loop", "too slow"]).success();
-    let ran = Ran::of(claim.wait_with_output().expect("an end"));
+    let ran = Finished::of(claim.wait_with_output().expect("an end"));
     ran.exits(3).says("paused or ended while its gates ran");
     assert_eq!(read(&sandbox, SESSION)["verdict"], "failed");
 }
 
 #[test]
-fn an_agent_that_is_driven_starts_no_loop_of_its_own() {
+fn a_driven_agent_cannot_start_its_own_loop() {
     let sandbox = Sandbox::gated(GATE);
-    let ralph = crate::support::RALPH;
+    let ralph = crate::RALPH;
     let agent = format!(
         "cat > /dev/null; export CLAUDE_CODE_SESSION_ID=s1; {{ {ralph} state init s1 loop x; echo $?; {ralph} start x; \
          echo $?; }} > ../inner 2>&1; touch done.txt"
     );
     sandbox.ralph(&["loop", "fix it", "--agent", &format!("command:{agent}")]).success();
-    let inner = std::fs::read_to_string(sandbox.path("../inner")).expect("what it was told");
-    assert_eq!(inner.matches("inside of a loop already").count(), 2, "{inner}");
+    let inner = std::fs::read_to_string(sandbox.path("../inner")).expect("its output");
+    assert_eq!(inner.matches("already running inside a ralph loop").count(), 2, "{inner}");
     state(&sandbox, &["read", "s1"]).exits(2);
 }

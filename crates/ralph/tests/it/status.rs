@@ -1,8 +1,8 @@
-//! `ralph status`: what is, for people and for scripts.
+//! `ralph status`: the current state, for people and for scripts.
 
 use serde_json::json;
 
-use crate::support::{Sandbox, wait_until};
+use ralph_testkit::{Sandbox, wait_until};
 
 #[test]
 fn scripts_can_rely_on_these_keys() {
@@ -28,7 +28,7 @@ fn scripts_can_rely_on_these_keys() {
 }
 
 #[test]
-fn every_number_tells_where_it_comes_from() {
+fn every_number_names_its_source() {
     let sandbox = Sandbox::gated("verify: ['true']\nbudget: {attempts: 7}\n");
     sandbox.user_config("budget: {attempts: 9, errors: 4}\n");
     let limits = &sandbox.status()["limits"];
@@ -39,42 +39,42 @@ fn every_number_tells_where_it_comes_from() {
         .ralph(&["status"])
         .success()
         .says("7 (the repo's config) attempts")
-        .says("4 (your config) errors in a row");
+        .says("4 (your config) consecutive errors");
 }
 
 #[test]
-fn it_says_what_stands_in_each_kind_of_place() {
-    Sandbox::without_git().ralph(&["status"]).exits(2).says("this is no repo");
+fn status_describes_every_state_of_a_repo() {
+    Sandbox::without_git().ralph(&["status"]).exits(2).says("not inside a repository");
     let sandbox = Sandbox::new();
-    sandbox.ralph(&["status"]).success().says("there is no ralph.yaml here; nobody is held").says("none yet");
+    sandbox.ralph(&["status"]).success().says("no ralph.yaml found; nothing is blocked").says("none yet");
     sandbox.file("ralph.yaml", "verify: [test -e done.txt]\n");
     sandbox.ralph(&["status"]).success().says("is not accepted");
     sandbox.trust();
-    sandbox.stop("check").answer().held();
-    sandbox.ralph(&["status"]).success().says("held, 1 of 5").says("Failed gate(s): test -e done.txt");
+    sandbox.stop("check").answer().blocked();
+    sandbox.ralph(&["status"]).success().says("blocked, 1 of 5").says("Failed gate(s): test -e done.txt");
     sandbox.file("done.txt", "");
-    sandbox.stop("check").answer().let_go().expect("verified");
+    sandbox.stop("check").answer().allowed().expect("verified");
     sandbox.ralph(&["status"]).success().says("verified");
     sandbox.ralph(&["trust", "--revoke"]).success();
-    sandbox.ralph(&["status"]).success().says("trust was taken back");
+    sandbox.ralph(&["status"]).success().says("trust was revoked");
 }
 
 #[test]
-fn one_loop_can_be_named_by_its_beginning() {
+fn a_loop_can_be_named_by_its_prefix() {
     let sandbox = Sandbox::gated("verify: ['false']\n");
-    sandbox.stop("check").agent("a").answer().held();
+    sandbox.stop("check").agent("a").answer().blocked();
     sandbox.verify(&[]);
     let one = sandbox.ralph(&["status", "verify", "--json"]).success().json();
     assert_eq!(one["loops"].as_array().expect("loops").len(), 1);
-    sandbox.ralph(&["status", "nothing-like-it"]).exits(2).says("there is no loop `nothing-like-it`");
-    sandbox.stop("check").agent("b").answer().held();
-    sandbox.ralph(&["status", "check"]).exits(2).says("fits several loops");
+    sandbox.ralph(&["status", "nothing-like-it"]).exits(2).says("no loop `nothing-like-it`");
+    sandbox.stop("check").agent("b").answer().blocked();
+    sandbox.ralph(&["status", "check"]).exits(2).says("matches several loops");
 }
 
 #[test]
 fn a_damaged_ledger_is_shown() {
     let sandbox = Sandbox::gated("verify: ['false']\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let ledger =
         sandbox.remembered().into_iter().find(|name| name.ends_with("ledger.jsonl")).expect("a ledger");
     let path = sandbox.ralph_home().join(ledger);
@@ -85,7 +85,7 @@ fn a_damaged_ledger_is_shown() {
 }
 
 #[test]
-fn a_driven_loop_names_who_drives_it() {
+fn a_driven_loop_names_its_driver() {
     let sandbox = Sandbox::gated("verify: ['false']\n");
     let arguments = ["loop", "count", "--quiet", "--agent", "command:touch ../runs; exec sleep 60"];
     let mut driver = sandbox.command(&arguments).spawn().expect("the binary");
@@ -95,6 +95,6 @@ fn a_driven_loop_names_who_drives_it() {
     assert!(sandbox.ralph(&["doctor"]).stdout.contains(&by));
     driver.kill().expect("a child of ours");
     driver.wait().expect("an end");
-    sandbox.ralph(&["status"]).success().says("nobody drives it; `ralph resume` goes on");
+    sandbox.ralph(&["status"]).success().says("open but not running; continue with `ralph resume`");
     sandbox.ralph(&["cancel"]).success().says("was at iteration 1");
 }

@@ -1,15 +1,15 @@
-//! Teams in a session: a teammate that wants to rest, a task that is called completed, an agent that is called. The payloads
+//! Teams in a session: a teammate that goes idle, a task that is marked completed, an agent that is called. The payloads
 //! are the recorded ones, with the folder of the sandbox.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Sandbox, Stop};
+use ralph_testkit::{ClientEvent, HookAnswer, Sandbox};
 
 const GATES: &str = "verify: [test -e done]\nguard: [teammates, tasks]\n";
 
-/// A committed repo whose gate fails until `done` is there.
+/// A committed repo whose gate fails until `done` exists.
 fn team(config: &str) -> Sandbox {
     let sandbox = Sandbox::gated(config);
     sandbox.git(&["add", "-A"]);
@@ -17,24 +17,24 @@ fn team(config: &str) -> Sandbox {
     sandbox
 }
 
-fn recorded<'a>(sandbox: &'a Sandbox, name: &str) -> Stop<'a> {
+fn recorded<'a>(sandbox: &'a Sandbox, name: &str) -> ClientEvent<'a> {
     let path = format!("{}/../ralph-core/fixtures/claude/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let mut input: Value = serde_json::from_slice(&fs::read(path).expect("a fixture")).expect("JSON");
     input["cwd"] = json!(sandbox.project());
     sandbox.event(input)
 }
 
-fn idles(sandbox: &Sandbox) -> Answer {
+fn idles(sandbox: &Sandbox) -> HookAnswer {
     recorded(sandbox, "teammate_idle").answer()
 }
 
-fn completes(sandbox: &Sandbox, id: &str) -> Answer {
+fn completes(sandbox: &Sandbox, id: &str) -> HookAnswer {
     recorded(sandbox, "task_completed").with("task_id", id).answer()
 }
 
-/// Held by the only way that the client knows here; what it was told is given back.
+/// Asserts that it was blocked in the only way the client supports here; returns the feedback.
 #[track_caller]
-fn held(answer: &Answer) -> String {
+fn blocked(answer: &HookAnswer) -> String {
     assert_eq!((answer.ran.code, answer.ran.stdout.as_str()), (Some(2), ""), "{answer:#?}");
     answer.ran.stderr.clone()
 }
@@ -53,81 +53,84 @@ fn list(sandbox: &Sandbox, name: &str, tasks: &[(&str, &str)]) {
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
 #[test]
-fn s4_r9_a_teammate_rests_when_the_gates_pass_and_is_told_until_then() {
+fn s4_r9_a_teammate_may_idle_when_the_gates_pass_and_gets_feedback_until_then() {
     let sandbox = team(GATES);
     for attempt in 1..=4 {
-        let told = held(&idles(&sandbox));
-        assert!(told.contains("gate `test -e done` failed"), "{told}");
-        assert!(told.contains(&format!("`bob` may not stop yet: attempt {attempt} of 5")), "{told}");
+        let message = blocked(&idles(&sandbox));
+        assert!(message.contains("gate `test -e done` failed"), "{message}");
+        assert!(message.contains(&format!("`bob` blocked: attempt {attempt} of 5")), "{message}");
     }
     sandbox.file("done", "");
-    assert!(idles(&sandbox).let_go().is_some_and(|told| told.contains("passed")));
+    assert!(idles(&sandbox).allowed().is_some_and(|message| message.contains("passed")));
     assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "verified"}));
 }
 
 #[test]
-fn s4_r9_the_fifth_time_a_teammate_is_let_go_and_everybody_hears_of_it() {
+fn s4_r9_the_fifth_time_a_teammate_is_released_and_user_and_agent_are_notified() {
     let sandbox = team(GATES);
     for _ in 1..=4 {
-        held(&idles(&sandbox));
+        blocked(&idles(&sandbox));
     }
-    let told = idles(&sandbox).let_go().expect("said");
-    assert!(told.contains("UNVERIFIED"), "{told}");
+    let message = idles(&sandbox).allowed().expect("said");
+    assert!(message.contains("UNVERIFIED"), "{message}");
     let next = recorded(&sandbox, "user_prompt_submit").answer();
     let said = next.ran.json();
     assert!(
         said["systemMessage"]
             .as_str()
-            .is_some_and(|told| told.contains("`bob`") && told.contains("UNVERIFIED"))
+            .is_some_and(|message| message.contains("`bob`") && message.contains("UNVERIFIED"))
     );
     let context = said["hookSpecificOutput"]["additionalContext"].as_str().expect("for the agent");
-    assert!(context.contains("the teammate `bob` was let go, but its work is NOT verified"), "{context}");
+    assert!(
+        context.contains("the teammate `bob` was allowed to stop, but its work is NOT verified"),
+        "{context}"
+    );
 }
 
 #[test]
-fn its_stop_and_its_rest_are_one_attempt() {
+fn the_stop_and_the_idle_event_of_a_teammate_are_one_attempt() {
     let sandbox = team("verify: [test -e done]\nguard: [bob]\n");
     let stops = || recorded(&sandbox, "subagent_stop.teammate").answer();
     for _ in 1..=4 {
-        stops().held();
+        stops().blocked();
     }
-    assert!(stops().let_go().is_some_and(|told| told.contains("UNVERIFIED")));
+    assert!(stops().allowed().is_some_and(|message| message.contains("UNVERIFIED")));
     // Not five more for the same work.
     idles(&sandbox).silent();
-    // Other work is another matter.
+    // Other work has its own budget.
     sandbox.file("more", "");
-    held(&idles(&sandbox));
+    blocked(&idles(&sandbox));
 }
 
 #[test]
-fn s4_r9_what_was_left_behind_is_named_before_any_gate_runs() {
+fn s4_r9_problems_in_added_lines_are_named_before_any_gate_runs() {
     let sandbox = team(&format!("verify: ['{}']\nguard: [teammates]\n", "touch ../gate-ran"));
     sandbox.file("src/app.py", "def f():\n    breakpoint()\n");
     sandbox.file("data.json", "{\"a\": }");
-    let told = held(&idles(&sandbox));
+    let message = blocked(&idles(&sandbox));
     for line in [
         "- src/app.py:2: a debugger statement (`breakpoint()`)",
-        "- data.json: it cannot be parsed",
-        "ralph looked at what was added. `bob` may not stop yet: attempt 1 of 5.",
+        "- data.json: does not parse",
+        "ralph checked the added lines. Stop of `bob` blocked: attempt 1 of 5.",
     ] {
-        assert!(told.contains(line), "{line}: {told}");
+        assert!(message.contains(line), "{line}: {message}");
     }
-    assert!(!sandbox.path("../gate-ran").exists(), "there is something to mend first");
-    assert_eq!(sandbox.events_named("judged")[0]["reason"]["code"], "untidy");
+    assert!(!sandbox.path("../gate-ran").exists(), "there is something to fix first");
+    assert_eq!(sandbox.events_named("judged")[0]["reason"]["code"], "hygiene_failed");
     sandbox.file("src/app.py", "def f():\n    pass\n");
     sandbox.file("data.json", "{}");
-    assert!(idles(&sandbox).let_go().is_some_and(|told| told.contains("passed")));
+    assert!(idles(&sandbox).allowed().is_some_and(|message| message.contains("passed")));
     assert!(sandbox.path("../gate-ran").exists());
 }
 
 #[test]
-fn what_a_teammate_committed_itself_is_looked_at_too() {
+fn lines_that_a_teammate_committed_are_checked_too() {
     let sandbox = team("verify: ['true']\nguard: [teammates]\n");
     recorded(&sandbox, "session_start.startup").answer().silent();
     sandbox.file("app.ts", "debugger;\n");
     sandbox.git(&["add", "-A"]);
     sandbox.git(&["commit", "-qm", "done"]);
-    assert!(held(&idles(&sandbox)).contains("app.ts:1: a debugger statement"));
+    assert!(blocked(&idles(&sandbox)).contains("app.ts:1: a debugger statement"));
     recorded(&sandbox, "session_end").answer().silent();
     let left = sandbox.remembered().into_iter().find(|path| path.contains(".commit."));
     assert_eq!(left, None, "a session that is gone leaves nothing behind");
@@ -137,7 +140,7 @@ fn what_a_teammate_committed_itself_is_looked_at_too() {
 fn s4_r9_a_task_runs_the_gates_only_where_it_is_the_last_one() {
     let sandbox = team(GATES);
     list(&sandbox, SESSION, &[("1", "in_progress"), ("2", "pending")]);
-    list(&sandbox, "of-somebody-else", &[("9", "pending")]);
+    list(&sandbox, "another-team", &[("9", "pending")]);
     completes(&sandbox, "1").silent();
     assert_eq!(
         sandbox.events_named("run_started").len(),
@@ -145,34 +148,34 @@ fn s4_r9_a_task_runs_the_gates_only_where_it_is_the_last_one() {
         "the work of others may break the gates for now"
     );
     list(&sandbox, SESSION, &[("1", "completed"), ("2", "in_progress")]);
-    let told = held(&completes(&sandbox, "2"));
-    assert!(told.contains("The task `Build it` is not completed yet: attempt 1 of 5"), "{told}");
+    let message = blocked(&completes(&sandbox, "2"));
+    assert!(message.contains("The task `Build it` is not completed yet: attempt 1 of 5"), "{message}");
     sandbox.file("done", "");
-    assert!(completes(&sandbox, "2").let_go().is_some_and(|told| told.contains("passed")));
+    assert!(completes(&sandbox, "2").allowed().is_some_and(|message| message.contains("passed")));
 }
 
 #[test]
-fn a_task_that_is_not_the_last_is_still_looked_at() {
+fn a_task_that_is_not_the_last_is_still_checked_for_leftovers() {
     let sandbox = team(GATES);
     list(&sandbox, "session-00000000", &[("1", "in_progress"), ("2", "pending")]);
     sandbox.file("lib.rs", "fn f() { todo\u{21}() }\n");
-    let told = held(&completes(&sandbox, "1"));
-    assert!(told.contains("lib.rs:1: a placeholder") && told.contains("`Build it`"), "{told}");
+    let message = blocked(&completes(&sandbox, "1"));
+    assert!(message.contains("lib.rs:1: a placeholder") && message.contains("`Build it`"), "{message}");
     sandbox.remove("lib.rs");
     completes(&sandbox, "1").silent();
     assert_eq!(sandbox.state()["status"], json!({"status": "ended", "verdict": "claimed"}));
 }
 
 #[test]
-fn where_no_list_can_be_read_a_task_counts_as_the_last_one() {
+fn without_a_readable_list_a_task_counts_as_the_last_one() {
     let sandbox = team(GATES);
-    held(&completes(&sandbox, "1"));
+    blocked(&completes(&sandbox, "1"));
     let answer = recorded(&sandbox, "task_completed").with("team_name", "../../etc").answer();
-    held(&answer);
+    blocked(&answer);
 }
 
 #[test]
-fn who_is_not_named_in_the_guard_is_nobodys() {
+fn a_teammate_not_named_in_the_guard_is_ignored() {
     for guard in
         ["", "guard: [check]\n", "guard: [session]\n", "guard: [\"agent:teammates\", \"agent:tasks\"]\n"]
     {
@@ -185,7 +188,7 @@ fn who_is_not_named_in_the_guard_is_nobodys() {
 }
 
 #[test]
-fn gates_that_nobody_accepted_hold_no_teammate_and_run_nothing() {
+fn unaccepted_gates_block_no_teammate_and_do_not_run() {
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", "verify: [touch ran]\nguard: [teammates, tasks]\n");
     idles(&sandbox).silent();
@@ -194,7 +197,7 @@ fn gates_that_nobody_accepted_hold_no_teammate_and_run_nothing() {
 }
 
 #[test]
-fn s4_r9_an_agent_of_a_role_hears_what_it_is_judged_by() {
+fn s4_r9_an_agent_with_a_role_is_given_its_gates() {
     let sandbox = team("verify: [make check]\nguard: [check]\n");
     let starts = |name: &str| recorded(&sandbox, "subagent_start").with("agent_type", name).answer();
     for name in ["ralph-coder", "ralph:ralph-tester", "check"] {

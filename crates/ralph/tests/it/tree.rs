@@ -1,9 +1,9 @@
-//! Evidence is bound to the tree: whatever hides a change from git hides it from no receipt.
+//! Evidence is bound to the tree: a change hidden from git is not hidden from receipts.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Sandbox, verify_list};
+use ralph_testkit::{Sandbox, verify_list};
 
 /// A committed repo whose only gate passed once; every run is counted.
 fn verified_once() -> Sandbox {
@@ -20,7 +20,7 @@ fn verified_once() -> Sandbox {
 
 #[track_caller]
 fn the_receipt_does_not_count(sandbox: &Sandbox) {
-    sandbox.stop("check").answer().let_go().expect("verified anew");
+    sandbox.stop("check").answer().allowed().expect("verified anew");
     assert_eq!(sandbox.runs(), 2);
 }
 
@@ -52,10 +52,10 @@ fn a_file_hidden_by_info_exclude() {
 }
 
 #[test]
-fn a_change_whose_time_and_size_were_put_back() {
+fn a_change_with_restored_time_and_size() {
     let sandbox = verified_once();
     let path = sandbox.path("src.txt");
-    // Old enough to be remembered by its time alone.
+    // Old enough to be cached by its time alone.
     let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let set = |time| {
         fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(time)).expect("a time");
@@ -74,16 +74,16 @@ fn a_gitignore_edited_during_the_loop_hides_nothing() {
     let sandbox = Sandbox::gated(&verify_list(&["test ! -e bad.txt"]));
     sandbox.file(".gitignore", "");
     sandbox.file("bad.txt", "");
-    sandbox.stop("check").answer().held();
-    // The agent passes once, then brings the bad file back behind a rule of its own.
+    sandbox.stop("check").answer().blocked();
+    // The agent passes once, then restores the bad file behind an ignore rule of its own.
     sandbox.remove("bad.txt");
     sandbox.file(".gitignore", "bad.txt\n");
     let verified = sandbox.verify(&[]);
     assert_eq!(verified["verdict"], "verified");
     sandbox.file("bad.txt", "");
-    // A plain look follows the rules as they are, and finds no receipt under rules that no person has seen.
+    // A plain `verify` follows the current rules, and finds no receipt under rules that the user has not seen.
     sandbox.ralph(&["verify"]).exits(1);
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(
         reason.contains("gate `test ! -e bad.txt` failed"),
         "the loop follows those it began with: {reason}"
@@ -91,21 +91,21 @@ fn a_gitignore_edited_during_the_loop_hides_nothing() {
 }
 
 #[test]
-fn a_pass_before_the_last_edit_is_worth_nothing() {
-    let sandbox = Sandbox::gated("verify: ['! grep -q bug src.txt']\n");
+fn a_pass_before_the_last_edit_does_not_count() {
+    let sandbox = Sandbox::gated("verify: ['test \"$(cat src.txt)\" != bug']\n");
     sandbox.file("src.txt", "fine\n");
     assert_eq!(sandbox.verify(&[])["verdict"], "verified");
     sandbox.file("src.txt", "bug\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
 }
 
-/// Something that is no part of the tree has changed: then an older pass stands for nothing any more.
+/// A change outside the tree revokes an older pass.
 #[test]
-fn a_failure_takes_back_what_passed_before_on_the_same_tree() {
+fn a_failure_revokes_an_earlier_pass_on_the_same_tree() {
     let sandbox = Sandbox::new();
     sandbox.file(".gitignore", "build/\n");
     sandbox.file("build/out", "ok\n");
-    sandbox.file("ralph.yaml", "verify: [grep -q ok build/out]\n");
+    sandbox.file("ralph.yaml", "verify: ['test \"$(cat build/out)\" = ok']\n");
     sandbox.trust();
     sandbox.ralph(&["verify"]).success();
     std::fs::remove_file(sandbox.path("build/out")).expect("our own");

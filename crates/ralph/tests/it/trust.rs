@@ -1,4 +1,4 @@
-//! Trust: nothing of a repo runs before a person accepted it, and nothing an agent does to the file makes it inert.
+//! Trust: nothing of a repo runs before the user accepted it, and no edit of an agent makes the file inert.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Sandbox, verify_list};
+use ralph_testkit::{Sandbox, verify_list};
 
 const PASSED: &str = "Verification passed: All verify commands passed";
 const GATE: &str = "verify:\n  - test -e done.txt\n";
 
-/// A repo with a canary gate that nobody accepted.
+/// A repo with a canary gate that is not accepted.
 fn fresh_clone(config: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.file(config, &verify_list(&[&sandbox.counting("true")]));
@@ -20,26 +20,25 @@ fn fresh_clone(config: &str) -> Sandbox {
 }
 
 #[test]
-fn a_fresh_clone_runs_nothing_and_says_once_what_to_do() {
+fn a_fresh_clone_runs_nothing_and_explains_once_what_to_do() {
     for config in ["ralph.yaml", ".trellis/worktree.yaml", ".ideal/worktree.yaml"] {
         let sandbox = fresh_clone(config);
         for _ in 0..2 {
-            let told = sandbox.stop("check").answer().let_go().expect("told");
+            let message = sandbox.stop("check").answer().allowed().expect("a message");
             assert!(
-                told.contains(config) && told.contains("`ralph trust`") && told.contains("nothing was run"),
-                "{told}"
+                message.contains(config)
+                    && message.contains("`ralph trust`")
+                    && message.contains("was not checked"),
+                "{message}"
             );
         }
         sandbox.stop("implement").answer().silent();
-        let told = sandbox.session_event("UserPromptSubmit").let_go().expect("told at the prompt");
-        assert_eq!(told.matches("ralph trust").count(), 1, "{told}");
+        let message = sandbox.session_event("UserPromptSubmit").allowed().expect("a message at the prompt");
+        assert_eq!(message.matches("ralph trust").count(), 1, "{message}");
         sandbox.session_event("UserPromptSubmit").silent();
-        sandbox.stop("check").answer().let_go();
+        sandbox.stop("check").answer().allowed();
         sandbox.session_event("UserPromptSubmit").silent();
-        sandbox
-            .ralph(&["verify"])
-            .exits(3)
-            .says("no person has accepted the gates of this repo; nothing was run");
+        sandbox.ralph(&["verify"]).exits(3).says("are not accepted; nothing was run");
         sandbox.ralph(&["verify", "--json"]).exits(3);
         sandbox.ralph(&["status"]).success().says("not accepted");
         assert_eq!(sandbox.runs(), 0, "the canary sings");
@@ -49,15 +48,16 @@ fn a_fresh_clone_runs_nothing_and_says_once_what_to_do() {
 #[test]
 fn without_a_terminal_trust_shows_and_accepts_nothing() {
     let sandbox = fresh_clone("ralph.yaml");
-    let ran = sandbox.ralph(&["trust"]).exits(3).says("nobody is there to ask; nothing was accepted");
+    let ran =
+        sandbox.ralph(&["trust"]).exits(3).says("no terminal to ask for confirmation; nothing was accepted");
     assert!(ran.stdout.contains("$ printf x >>") && ran.stderr.contains("ralph trust --hash "), "{ran:#?}");
     assert_eq!(sandbox.status()["trust"], "untrusted");
 }
 
 #[test]
-fn only_the_very_content_can_be_accepted_by_its_hash() {
+fn only_the_exact_content_can_be_accepted_by_its_hash() {
     let sandbox = fresh_clone("ralph.yaml");
-    sandbox.ralph(&["trust", "--hash", "nonsense"]).exits(2).says("is no SHA-256");
+    sandbox.ralph(&["trust", "--hash", "nonsense"]).exits(2).says("is not a SHA-256");
     sandbox.ralph(&["trust", "--hash", &"0".repeat(64)]).exits(3).says("nothing was accepted");
     let shown = sandbox.ralph(&["trust", "--show", "--json"]).success().json();
     sandbox.file("ralph.yaml", "verify: [something else]\n");
@@ -67,7 +67,7 @@ fn only_the_very_content_can_be_accepted_by_its_hash() {
 }
 
 #[test]
-fn who_accepted_is_written_down() {
+fn the_source_of_an_acceptance_is_recorded() {
     let mut sandbox = fresh_clone("ralph.yaml");
     sandbox.trust();
     assert_eq!(sandbox.status()["accepted"][0]["by"], json!({"who": "script"}));
@@ -79,7 +79,7 @@ fn who_accepted_is_written_down() {
     sandbox.ralph(&["status"]).success().says("by an agent's shell (claude)");
     sandbox.set("CLAUDECODE", "");
     sandbox.file("done.txt", "");
-    sandbox.ralph(&["verify"]).success().says("no person has confirmed these gates");
+    sandbox.ralph(&["verify"]).success().says("these gates were accepted by");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn one_changed_byte_never_ends_verified() {
     sandbox.file("done.txt", "");
     sandbox.file("ralph.yaml", "verify:\n  - test -e d0ne.txt\n");
     for attempt in 1..=4 {
-        let (reason, detail) = sandbox.stop("check").answer().held();
+        let (reason, detail) = sandbox.stop("check").answer().blocked();
         assert!(
             reason.starts_with(&format!("Verification failed (iteration {attempt}/5): the gate definition")),
             "{reason}"
@@ -97,26 +97,26 @@ fn one_changed_byte_never_ends_verified() {
         assert!(detail.contains("`ralph trust`"), "{detail}");
     }
     sandbox.ralph(&["verify"]).exits(3).says("+  - test -e d0ne.txt").says("nothing was run");
-    sandbox.stop("check").answer().let_go().expect("loud");
+    sandbox.stop("check").answer().allowed().expect("loud");
     assert_eq!(sandbox.state()["status"]["verdict"], "tampered");
-    sandbox.ralph(&["status"]).success().says("tampered, UNVERIFIED").says("not the accepted one");
+    sandbox.ralph(&["status"]).success().says("tampered, UNVERIFIED").says("differs from the accepted one");
 
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     sandbox.file("ralph.yaml", GATE);
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED), "put back");
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED), "put back");
 }
 
 #[test]
 fn the_accepted_gates_run_whatever_the_file_says_now() {
     let sandbox = Sandbox::gated(GATE);
     sandbox.file("ralph.yaml", "verify: ['true']\nguard: [nobody]\nbudget: {attempts: 1}\nenabled: false\n");
-    let (reason, detail) = sandbox.stop("check").answer().held();
+    let (reason, detail) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("gate `test -e done.txt` failed") && reason.contains("1/5"), "{reason}");
     assert!(detail.contains("+enabled: false"), "{detail}");
 }
 
 #[test]
-fn whatever_takes_the_files_place_frees_nobody() {
+fn replacing_the_config_file_frees_no_agent() {
     let nothing = |sandbox: &Sandbox| sandbox.remove("ralph.yaml");
     let folder = |sandbox: &Sandbox| {
         sandbox.remove("ralph.yaml");
@@ -148,8 +148,8 @@ fn whatever_takes_the_files_place_frees_nobody() {
         let sandbox = Sandbox::gated(GATE);
         sandbox.file("done.txt", "");
         trick(&sandbox);
-        let (reason, _) = sandbox.stop("check").answer().held();
-        assert!(reason.contains("not the one a person accepted"), "{name}: {reason}");
+        let (reason, _) = sandbox.stop("check").answer().blocked();
+        assert!(reason.contains("not the one the user accepted"), "{name}: {reason}");
         let ran = sandbox.ralph(&["verify"]);
         assert_eq!(ran.code, Some(3), "{name}: {ran:#?}");
     }
@@ -164,26 +164,26 @@ fn a_link_to_the_same_content_is_the_same_content() {
     assert_eq!(sandbox.status()["trust"], "accepted");
     sandbox.file("elsewhere.yaml", "verify: ['true']\n");
     assert_eq!(sandbox.status()["trust"], "changed");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
 }
 
 #[test]
-fn a_new_config_further_down_or_of_another_layout_frees_nobody() {
+fn a_new_config_in_a_subfolder_or_of_another_layout_frees_no_agent() {
     let sandbox = Sandbox::gated(GATE);
     sandbox.file("sub/ralph.yaml", "verify: ['true']\n");
     sandbox.file("sub/.git/HEAD", "ref: refs/heads/main\n");
-    let (reason, _) = sandbox.stop("check").with("cwd", json!(sandbox.path("sub"))).answer().held();
+    let (reason, _) = sandbox.stop("check").with("cwd", json!(sandbox.path("sub"))).answer().blocked();
     assert!(reason.contains("gate `test -e done.txt` failed"), "{reason}");
 
     let sandbox = Sandbox::trellis(GATE);
     sandbox.file("ralph.yaml", "verify: ['true']\n");
-    let (reason, detail) = sandbox.stop("check").answer().held();
+    let (reason, detail) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("gate `test -e done.txt` failed"), "{reason}");
     assert!(detail.contains("+verify: ['true']"), "{detail}");
 }
 
 #[test]
-fn a_second_accepted_content_asks_nothing_on_its_branch() {
+fn a_second_accepted_config_needs_no_acceptance_on_its_branch() {
     let sandbox = Sandbox::gated(GATE);
     sandbox.git(&["add", "."]);
     sandbox.git(&["commit", "-qm", "one"]);
@@ -191,14 +191,14 @@ fn a_second_accepted_content_asks_nothing_on_its_branch() {
     sandbox.file("ralph.yaml", "verify:\n  - test -e other.txt\n");
     sandbox.trust();
     sandbox.git(&["commit", "-qam", "two"]);
-    let held_by = |gate: &str| {
-        let (reason, _) = sandbox.stop("check").agent(gate).answer().held();
+    let blocked_by = |gate: &str| {
+        let (reason, _) = sandbox.stop("check").agent(gate).answer().blocked();
         assert!(reason.contains(&format!("gate `test -e {gate}` failed")), "{reason}");
         assert_eq!(sandbox.status()["trust"], "accepted");
     };
-    held_by("other.txt");
+    blocked_by("other.txt");
     sandbox.git(&["checkout", "-q", "main"]);
-    held_by("done.txt");
+    blocked_by("done.txt");
 }
 
 #[test]
@@ -217,52 +217,52 @@ fn a_linked_work_tree_shares_the_trust_of_its_repo() {
     sandbox.git(&["commit", "-qm", "one"]);
     sandbox.git(&["worktree", "add", "-q", "../linked", "-b", "feature"]);
     let linked = sandbox.project().parent().expect("a parent").join("linked");
-    let (reason, _) = sandbox.stop("check").with("cwd", json!(linked)).answer().held();
+    let (reason, _) = sandbox.stop("check").with("cwd", json!(linked)).answer().blocked();
     assert!(reason.contains("gate `test -e done.txt` failed"), "{reason}");
     // Each has its own files.
     fs::write(linked.join("done.txt"), "").expect("a file");
-    assert_eq!(sandbox.stop("check").with("cwd", json!(linked)).answer().let_go().as_deref(), Some(PASSED));
-    sandbox.stop("check").answer().held();
-    // And what was accepted holds there too.
+    assert_eq!(sandbox.stop("check").with("cwd", json!(linked)).answer().allowed().as_deref(), Some(PASSED));
+    sandbox.stop("check").answer().blocked();
+    // The accepted definition applies there too.
     fs::write(linked.join("ralph.yaml"), "verify: ['true']\n").expect("a file");
-    sandbox.stop("check").with("cwd", json!(linked)).answer().held();
+    sandbox.stop("check").with("cwd", json!(linked)).answer().blocked();
 }
 
 #[test]
-fn taking_trust_back_runs_nothing_and_frees_nobody_who_is_held() {
+fn revoked_trust_runs_nothing_and_frees_no_blocked_agent() {
     let sandbox = fresh_clone("ralph.yaml");
     sandbox.file("ralph.yaml", &verify_list(&[&sandbox.counting("false")]));
     sandbox.trust();
-    sandbox.stop("check").answer().held();
-    sandbox.ralph(&["trust", "--revoke"]).success().says("go on holding");
-    let (reason, _) = sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
+    sandbox.ralph(&["trust", "--revoke"]).success().says("stay blocked");
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(
-        reason.contains("(iteration 2/5)") && reason.contains("trust in this repo's gates was taken back"),
+        reason.contains("(iteration 2/5)") && reason.contains("trust in this repo's gates was revoked"),
         "{reason}"
     );
     assert_eq!(sandbox.runs(), 1);
-    let told = sandbox.stop("check").agent("somebody-new").answer().let_go().expect("told");
-    assert!(told.contains("was not held: trust in the gates") && told.contains("UNVERIFIED"), "{told}");
+    let message = sandbox.stop("check").agent("new-agent").answer().allowed().expect("a message");
+    assert!(message.contains("trust in the gates") && message.contains("UNVERIFIED"), "{message}");
     sandbox.ralph(&["verify"]).exits(3);
     for _ in 0..2 {
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
     }
-    sandbox.stop("check").answer().let_go().expect("loud");
+    sandbox.stop("check").answer().allowed().expect("loud");
     assert_eq!(sandbox.state()["status"]["verdict"], "tampered");
     assert_eq!(sandbox.runs(), 1);
 }
 
 #[test]
-fn a_changed_remote_frees_nobody() {
+fn a_changed_remote_frees_no_agent() {
     let sandbox = Sandbox::gated(GATE);
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     sandbox.git(&["remote", "add", "origin", "https://example.com/other.git"]);
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("2/5"), "{reason}");
 }
 
 #[test]
-fn a_broken_config_is_refused_with_the_line_drawn() {
+fn a_broken_config_is_refused_with_its_line_shown() {
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", "verify:\n  - run: npm test\n    tiemout: 5m\n");
     let ran = sandbox
@@ -285,12 +285,12 @@ fn the_agents_that_a_repo_names_are_shown_before_they_are_accepted() {
 }
 
 #[test]
-fn a_mistake_in_an_agent_of_the_persons_own_is_told_with_its_place() {
+fn a_mistake_in_an_agent_of_the_user_is_reported_with_its_line() {
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", "verify: [a]\n");
     sandbox.user_config("agents:\n  claude:\n    enviroment: {A: b}\n");
-    let told = sandbox.ralph(&["trust", "--show"]);
-    told.exits(2).says("config.yaml:3:5: unknown key `enviroment` (hint: did you mean `environment`?)");
+    let message = sandbox.ralph(&["trust", "--show"]);
+    message.exits(2).says("config.yaml:3:5: unknown key `enviroment` (hint: did you mean `environment`?)");
 }
 
 /// Gates run in the order of the file, so another order is another definition.

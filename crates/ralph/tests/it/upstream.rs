@@ -1,11 +1,11 @@
-//! What went wrong in the tools whose layouts we read, turned round: one test for each fault that was seen there.
+//! Regression tests for faults of the tools whose layouts we read: one test for each fault that was seen there.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Sandbox, is_alive, verify_list};
+use ralph_testkit::{Sandbox, is_alive, verify_list};
 
 const PASSED: &str = "Verification passed: All verify commands passed";
 
@@ -17,18 +17,21 @@ fn iteration(reason: &str) -> u32 {
 #[test]
 fn trellis_01_the_real_field_names_are_read() {
     let sandbox = Sandbox::trellis("verify: ['false']\n");
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert_eq!(iteration(&reason), 1);
     assert!(sandbox.exists(".trellis/.ralph-state.json"));
     sandbox.stop("implement").with("subagent_type", "check").answer().silent();
 }
 
 #[test]
-fn trellis_02_a_gate_slower_than_the_hook_is_said_and_verifies_nothing() {
+fn trellis_02_a_gate_slower_than_the_hook_is_reported_and_verifies_nothing() {
     let sandbox = Sandbox::trellis("verify: [sleep 5]\n");
     let answer = sandbox.stop("check").deadline("500ms").answer();
-    let told = answer.let_go().expect("told");
-    assert!(told.contains("UNVERIFIED") && told.contains("did not fit before the hook's deadline"), "{told}");
+    let message = answer.allowed().expect("a message");
+    assert!(
+        message.contains("UNVERIFIED") && message.contains("did not finish before the hook's deadline"),
+        "{message}"
+    );
     assert!(answer.took < Duration::from_secs(4), "{:?}", answer.took);
 }
 
@@ -36,10 +39,10 @@ fn trellis_02_a_gate_slower_than_the_hook_is_said_and_verifies_nothing() {
 fn trellis_03_the_fifth_attempt_is_verified() {
     let sandbox = Sandbox::trellis("verify: [test -e done.txt]\n");
     for _ in 0..4 {
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
     }
     sandbox.file("done.txt", "");
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn trellis_04_the_config_is_real_yaml() {
     let sandbox = Sandbox::trellis(
         "nested:\n  verify: [exit 9]\nverify:\n  - \"test 1 = 1\"  # quick\n  - |\n    true\n    true\npost_create: # after\n  - exit 7\n",
     );
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
     let gates = sandbox.status()["gates"].clone();
     let runs: Vec<&str> =
         gates.as_array().expect("gates").iter().filter_map(|gate| gate["run"].as_str()).collect();
@@ -59,7 +62,7 @@ fn trellis_05_the_hook_and_verify_read_the_same_commands() {
     let sandbox =
         Sandbox::trellis("verify:\n  - 'test \"a b\" = \"a b\"'\n  - sh -c 'exit \"$(printf 4)\"'\n");
     let by_hand = sandbox.verify(&[]);
-    let (_, detail) = sandbox.stop("check").answer().held();
+    let (_, detail) = sandbox.stop("check").answer().blocked();
     let command = by_hand["gates"][1]["run"].as_str().expect("a command");
     assert_eq!(command, "sh -c 'exit \"$(printf 4)\"'");
     assert!(detail.contains(&format!("Command: {command}")) && detail.contains("exit code 4"), "{detail}");
@@ -70,19 +73,19 @@ fn trellis_06_talking_about_a_marker_is_not_stating_it() {
     let sandbox = Sandbox::trellis("copy: []\n");
     sandbox.file(".trellis/tasks/login/check.jsonl", "{\"reason\":\"lint\"}\n");
     for lie in ["I did NOT run it so I will not output LINT_FINISH", "Report:\n```\nLINT_FINISH\n```\n"] {
-        sandbox.stop("check").saying(lie).answer().held();
+        sandbox.stop("check").saying(lie).answer().blocked();
     }
-    let told = sandbox.stop("check").saying("LINT_FINISH").answer().let_go().expect("told");
-    assert!(told.contains("unverified"), "{told}");
+    let message = sandbox.stop("check").saying("LINT_FINISH").answer().allowed().expect("a message");
+    assert!(message.contains("unverified"), "{message}");
 }
 
 #[test]
 fn trellis_07_prose_as_a_reason_is_answered_by_one_plain_marker() {
     let sandbox = Sandbox::trellis("copy: []\n");
     sandbox.file(".trellis/tasks/login/check.jsonl", "{\"file\":\"a\",\"reason\":\"Backend guidelines\"}\n");
-    let (reason, _) = sandbox.stop("check").saying("done").answer().held();
+    let (reason, _) = sandbox.stop("check").saying("done").answer().blocked();
     assert!(reason.contains("BACKEND_GUIDELINES_FINISH"), "{reason}");
-    sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().let_go().expect("claimed");
+    sandbox.stop("check").saying("ALL_CHECKS_FINISH").answer().allowed().expect("claimed");
     assert_eq!(sandbox.state()["status"]["verdict"], "claimed");
 }
 
@@ -91,7 +94,7 @@ fn trellis_08_a_timeout_ends_the_whole_tree() {
     let mut sandbox = Sandbox::trellis(&verify_list(&["(sleep 50 & echo $! > pid; wait)"]));
     sandbox.file(".gitignore", "pid\n");
     sandbox.set("RALPH_GATE_TIMEOUT", "400ms");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     assert!(!is_alive(sandbox.read("pid").trim().parse().expect("a number")));
 }
 
@@ -112,16 +115,16 @@ fn trellis_09_stops_at_once_are_all_counted() {
 }
 
 #[test]
-fn trellis_10_two_check_agents_have_two_counters_and_a_state_that_cannot_be_shown_ends_all_the_same() {
+fn trellis_10_two_check_agents_have_two_counters_and_an_unwritable_state_still_ends() {
     let sandbox = Sandbox::trellis("verify: ['false']\n");
     fs::create_dir(sandbox.path(".trellis/.ralph-state.json")).expect("a folder in its place");
     for expected in 1..=4 {
         for agent in ["a", "b"] {
-            let (reason, _) = sandbox.stop("check").agent(agent).answer().held();
+            let (reason, _) = sandbox.stop("check").agent(agent).answer().blocked();
             assert_eq!(iteration(&reason), expected);
         }
     }
-    sandbox.stop("check").agent("a").answer().let_go().expect("bounded");
+    sandbox.stop("check").agent("a").answer().allowed().expect("bounded");
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn trellis_11_a_change_of_zone_changes_no_count() {
     let mut sandbox = Sandbox::trellis("verify: ['false']\n");
     for (zone, expected) in [("Asia/Tokyo", 1), ("America/Los_Angeles", 2), ("Pacific/Kiritimati", 3)] {
         sandbox.set("TZ", zone);
-        let (reason, _) = sandbox.stop("check").answer().held();
+        let (reason, _) = sandbox.stop("check").answer().blocked();
         assert_eq!(iteration(&reason), expected, "{zone}");
     }
     assert!(sandbox.state()["started_at"].as_str().expect("a time").ends_with('Z'), "the ledger has UTC");
@@ -138,12 +141,12 @@ fn trellis_11_a_change_of_zone_changes_no_count() {
 #[test]
 fn trellis_12_the_failing_test_at_the_end_of_stdout_is_shown_beside_a_warning_on_stderr() {
     let gate = "echo deprecated >&2; i=0; while [ $i -lt 200 ]; do echo banner of the runner; i=$((i+1)); done; echo 'FAILED login_test: 500'; exit 1";
-    let (_, detail) = Sandbox::trellis(&verify_list(&[gate])).stop("check").answer().held();
+    let (_, detail) = Sandbox::trellis(&verify_list(&[gate])).stop("check").answer().blocked();
     assert!(detail.contains("FAILED login_test: 500"), "{detail}");
 }
 
 #[test]
-fn trellis_13_allow_is_never_said_to_the_client() {
+fn trellis_13_allow_is_never_sent_to_the_client() {
     let sandbox = Sandbox::trellis("verify: ['true']\n");
     let passed = sandbox.stop("check").answer().ran.json();
     assert!(passed.get("decision").is_none(), "{passed}");
@@ -157,9 +160,9 @@ fn trellis_14_one_engine_for_every_layout() {
         Sandbox::ideal("verify: ['false']\n"),
     ] {
         for expected in 1..=4 {
-            assert_eq!(iteration(&sandbox.stop("check").answer().held().0), expected);
+            assert_eq!(iteration(&sandbox.stop("check").answer().blocked().0), expected);
         }
-        sandbox.stop("check").answer().let_go().expect("released");
+        sandbox.stop("check").answer().allowed().expect("released");
         assert_eq!(sandbox.state()["status"]["verdict"], "released");
     }
 }
@@ -169,7 +172,7 @@ fn trellis_15_an_untrusted_checkout_runs_nothing() {
     let sandbox = Sandbox::new();
     sandbox.file(".trellis/worktree.yaml", "verify: [touch canary]\n");
     sandbox.file(".trellis/.current-task", "tasks/a\n");
-    sandbox.stop("check").answer().let_go().expect("told");
+    sandbox.stop("check").answer().allowed().expect("a message");
     sandbox.ralph(&["verify"]).exits(3);
     sandbox.ralph(&["status"]).success();
     assert!(!sandbox.exists("canary"));
@@ -178,7 +181,7 @@ fn trellis_15_an_untrusted_checkout_runs_nothing() {
 #[test]
 fn cc_workflow_01_a_real_payload_is_a_check_agent() {
     let sandbox = Sandbox::ideal("verify: ['false']\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     sandbox.stop("research").with("subagent_type", "check").answer().silent();
 }
 
@@ -186,7 +189,7 @@ fn cc_workflow_01_a_real_payload_is_a_check_agent() {
 fn cc_workflow_02_the_task_is_read_where_it_is_written() {
     let sandbox = Sandbox::ideal("verify: ['false']\n");
     sandbox.file(".current-task", "not this one\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     assert_eq!(sandbox.state()["task"], ".ideal/iterations/3");
 }
 
@@ -194,7 +197,7 @@ fn cc_workflow_02_the_task_is_read_where_it_is_written() {
 fn cc_workflow_03_the_first_line_of_the_pointer_is_the_task() {
     let sandbox = Sandbox::ideal("verify: ['false']\n");
     sandbox.file(".ideal/.current-task", "docs/iterations/4\nbranch: feature\ncreated: today\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     assert_eq!(sandbox.state()["task"], "docs/iterations/4");
 }
 
@@ -207,18 +210,18 @@ fn ideal_with_old_state(started_at: &str) -> Sandbox {
 }
 
 #[test]
-fn cc_workflow_04_a_leftover_state_frees_no_stop_before_the_gates_ran() {
+fn cc_workflow_04_a_leftover_state_allows_no_stop_before_the_gates_ran() {
     let sandbox = ideal_with_old_state("2024-01-01T00:00:00");
     sandbox.file("done.txt", "");
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
     assert_eq!(sandbox.events_named("gate_ran").len(), 1);
 }
 
 #[test]
 fn cc_workflow_05_a_time_with_a_zone_is_a_time() {
     for old in ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00+08:00", "2024-01-01T00:00:00.123456+00:00"] {
-        let told = ideal_with_old_state(old).stop("check").answer().let_go().expect("out of time");
-        assert!(told.starts_with("Timeout (30 min) exceeded"), "{old}: {told}");
+        let message = ideal_with_old_state(old).stop("check").answer().allowed().expect("out of time");
+        assert!(message.starts_with("Timeout (30 min) exceeded"), "{old}: {message}");
     }
 }
 
@@ -228,18 +231,18 @@ fn cc_workflow_06_five_verifications_and_four_blocks() {
     sandbox.file(".ideal/worktree.yaml", &verify_list(&[&sandbox.counting("false")]));
     sandbox.trust();
     for _ in 0..4 {
-        sandbox.stop("check").answer().held();
+        sandbox.stop("check").answer().blocked();
     }
-    let told = sandbox.stop("check").answer().let_go().expect("loud");
-    assert!(told.starts_with("Max iterations (5) reached"), "{told}");
+    let message = sandbox.stop("check").answer().allowed().expect("loud");
+    assert!(message.starts_with("Max iterations (5) reached"), "{message}");
     assert_eq!(sandbox.runs(), 5);
 }
 
 #[test]
-fn cc_workflow_07_markers_event_and_folder_are_looked_at() {
+fn cc_workflow_07_markers_event_and_folder_are_checked() {
     let sandbox = Sandbox::ideal("copy: []\n");
     sandbox.file(".ideal/iterations/3/check.jsonl", "{\"reason\":\"lint\"}\n");
-    let (reason, _) = sandbox.stop("check").saying("done").answer().held();
+    let (reason, _) = sandbox.stop("check").saying("done").answer().blocked();
     assert!(reason.contains("LINT_FINISH"), "{reason}");
     sandbox.stop("check").with("hook_event_name", "PreToolUse").answer().silent();
     sandbox.stop("check").with("cwd", json!(sandbox.home())).answer().silent();
@@ -248,22 +251,22 @@ fn cc_workflow_07_markers_event_and_folder_are_looked_at() {
 #[test]
 fn cc_workflow_08_a_flow_list_is_a_list_and_a_typo_closes_the_gate() {
     let sandbox = Sandbox::ideal("verify: ['true', 'exit 3']\n");
-    let (_, detail) = sandbox.stop("check").answer().held();
+    let (_, detail) = sandbox.stop("check").answer().blocked();
     assert!(detail.contains("Gate `exit 3` failed with exit code 3"), "{detail}");
     sandbox.file(".ideal/worktree.yaml", "verify: ['true', 'exit 3'\n");
-    let (reason, _) = sandbox.stop("check").answer().held();
-    assert!(reason.starts_with("Cannot tell"), "{reason}");
+    let (reason, _) = sandbox.stop("check").answer().blocked();
+    assert!(reason.starts_with("The gates could not be evaluated"), "{reason}");
 }
 
 #[test]
 fn cc_workflow_09_commands_with_spaces_stay_whole_and_lists_end_where_they_end() {
     let sandbox =
         Sandbox::ideal("copy:\n  - .env\nverify:\n  - test 'a b' = 'a b'\npost_create:\n  - exit 1\n");
-    assert_eq!(sandbox.stop("check").answer().let_go().as_deref(), Some(PASSED));
+    assert_eq!(sandbox.stop("check").answer().allowed().as_deref(), Some(PASSED));
 }
 
 #[test]
-fn cc_workflow_10_what_is_said_is_in_the_clients_own_words() {
+fn cc_workflow_10_answers_use_the_field_names_of_the_client() {
     let block = Sandbox::ideal("verify: ['false']\n").stop("check").answer().ran.json();
     assert_eq!(block["decision"], "block");
     assert_eq!(block["hookSpecificOutput"]["hookEventName"], "SubagentStop");
@@ -272,11 +275,11 @@ fn cc_workflow_10_what_is_said_is_in_the_clients_own_words() {
 }
 
 #[test]
-fn cc_workflow_11_a_time_out_can_be_shown_in_no_time() {
+fn cc_workflow_11_a_timeout_can_be_tested_quickly() {
     let mut sandbox = Sandbox::ideal("verify: [sleep 120]\n");
     sandbox.set("RALPH_GATE_TIMEOUT", "200ms");
     let begun = Instant::now();
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("timed out after 200ms"), "{reason}");
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }

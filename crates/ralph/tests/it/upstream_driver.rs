@@ -1,23 +1,22 @@
-//! What went wrong in multi-agent-ralph-loop, turned round.
+//! Regression tests for faults of multi-agent-ralph-loop.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Sandbox};
-use crate::talk::Talk;
+use ralph_testkit::{Finished, Sandbox, Session};
 
 const GATE: &str = "verify:\n  - name: door\n    run: test -e done.txt\n";
 
-/// An agent that says what was grepped for, and does nothing.
+/// An agent that prints the searched words, and does nothing.
 const CLAIMS: &str = "command:echo not VERIFIED_DONE yet; echo VERIFIED_DONE";
 const WORKS: &str = "command:touch done.txt";
 
 /// A session whose loop the state tool began.
-fn begun_by_tool(sandbox: &Sandbox) -> Talk<'_> {
+fn begun_by_tool(sandbox: &Sandbox) -> Session<'_> {
     sandbox.ralph(&["state", "init", "session-1", "loop", "fix it"]).success();
-    Talk::new(sandbox, "session-1")
+    Session::new(sandbox)
 }
 
 fn files_in(folder: PathBuf) -> Vec<String> {
@@ -28,31 +27,31 @@ fn files_in(folder: PathBuf) -> Vec<String> {
     names
 }
 
-fn drive(sandbox: &Sandbox, words: &[&str]) -> Ran {
+fn drive(sandbox: &Sandbox, words: &[&str]) -> Finished {
     sandbox.ralph(&[&["loop"], words].concat())
 }
 
 #[test]
-fn multi_agent_ralph_loop_01_the_stop_gate_waits_for_no_file_of_somebody_else() {
+fn multi_agent_ralph_loop_01_the_stop_gate_needs_no_file_of_another_tool() {
     let sandbox = Sandbox::gated(GATE);
     let talk = begun_by_tool(&sandbox);
-    talk.uses("Bash").stops("Done.").held();
+    talk.agent_works_with("Bash").stops("Done.").blocked();
 }
 
 #[test]
-fn multi_agent_ralph_loop_02_a_stop_after_a_hold_is_judged_like_the_first() {
+fn multi_agent_ralph_loop_02_a_stop_after_a_block_is_judged_like_the_first() {
     let sandbox = Sandbox::gated(GATE);
     let talk = begun_by_tool(&sandbox);
-    talk.uses("Bash").stops("Done.").held();
+    talk.agent_works_with("Bash").stops("Done.").blocked();
     for _ in 0..3 {
         let again =
             json!({"stop_hook_active": true, "last_assistant_message": "Done.", "background_tasks": []});
-        talk.uses("Bash").event("Stop", &again).answer().held();
+        talk.agent_works_with("Bash").event_with("Stop", &again).answer().blocked();
     }
 }
 
 #[test]
-fn multi_agent_ralph_loop_03_the_loop_runs_the_gates_and_flags_stand_anywhere() {
+fn multi_agent_ralph_loop_03_the_loop_runs_the_gates_and_flags_may_come_anywhere() {
     let sandbox = Sandbox::gated(GATE);
     for words in [
         ["--max-iterations", "1", "--agent", CLAIMS, "fix it"],
@@ -77,7 +76,7 @@ fn multi_agent_ralph_loop_03_the_loop_runs_the_gates_and_flags_stand_anywhere() 
 fn multi_agent_ralph_loop_04_the_renamed_type_is_known_too() {
     let sandbox = Sandbox::gated(GATE);
     sandbox.ralph(&["state", "init", "session-1", "iterate", "fix it"]).success();
-    Talk::new(&sandbox, "session-1").uses("Bash").stops("Done.").held();
+    Session::new(&sandbox).agent_works_with("Bash").stops("Done.").blocked();
 }
 
 #[test]
@@ -97,31 +96,31 @@ fn multi_agent_ralph_loop_05_the_state_tool_keeps_values_and_its_folder_and_fail
     let text = read.to_string();
     assert!(text.contains(r#""ready":false"#) && text.contains(r#""files":"a.rs,b.rs""#), "{read:#}");
     assert!(text.contains("halt"), "{read:#}");
-    talk.uses("Bash").stops("Done.").held();
+    talk.agent_works_with("Bash").stops("Done.").blocked();
     sandbox.ralph(&["state", "fail", "session-1", "loop", "the service is down"]).success();
-    let freed = talk.uses("Bash").stops("Done.").let_go().expect("it is free, and says so");
-    assert!(freed.contains("ended outside of a stop (failed)"), "{freed}");
+    let freed = talk.agent_works_with("Bash").stops("Done.").allowed().expect("it is free, and says so");
+    assert!(freed.contains("ended outside a stop (failed)"), "{freed}");
 }
 
 #[test]
-fn multi_agent_ralph_loop_06_and_12_other_projects_count_for_nothing_and_a_hold_says_who_holds() {
+fn multi_agent_ralph_loop_06_and_12_other_projects_do_not_count_and_a_block_names_the_gate() {
     let (sandbox, other) = (Sandbox::gated(GATE), Sandbox::gated(GATE));
     begun_by_tool(&other);
-    let talk = Talk::new(&sandbox, "session-2");
-    assert!(talk.uses("Bash").stops("Done.").ran.stdout.is_empty(), "nobody began a loop here");
-    let (reason, detail) = begun_by_tool(&sandbox).uses("Bash").stops("Done.").held();
+    let talk = Session::named(&sandbox, "session-2");
+    assert!(talk.agent_works_with("Bash").stops("Done.").ran.stdout.is_empty(), "no loop was started here");
+    let (reason, detail) = begun_by_tool(&sandbox).agent_works_with("Bash").stops("Done.").blocked();
     assert!(format!("{reason}{detail}").contains("`door`"), "{reason}\n{detail}");
 }
 
 #[test]
 fn multi_agent_ralph_loop_07_false_is_false_and_the_real_names_are_read() {
     let sandbox = Sandbox::gated("verify: ['false']\nguard: [session]\n");
-    let talk = Talk::new(&sandbox, "session-1");
+    let talk = Session::new(&sandbox);
     talk.starts("startup");
-    talk.says("fix it");
+    talk.user_says("fix it");
     sandbox.file("changed.txt", "x");
-    talk.uses("Edit").stops("Done.").held();
-    // Invented names are those of nobody: they neither hold nor free anybody, and it is said.
+    talk.agent_works_with("Edit").stops("Done.").blocked();
+    // Unknown names match no agent: they neither block nor free one, and a message says so.
     let invented = json!({"sessionId": "session-1", "hookEventName": "Stop", "stopHookActive": false});
     let answer = sandbox.hook_with(invented.to_string().as_bytes());
     assert!(answer.ran.json()["systemMessage"].is_string(), "{answer:#?}");
@@ -158,7 +157,7 @@ fn multi_agent_ralph_loop_09_one_report_for_each_loop_and_the_seeds_grep_finds_t
 fn multi_agent_ralph_loop_10_an_answer_is_one_json_object() {
     let sandbox = Sandbox::gated(GATE);
     let talk = begun_by_tool(&sandbox);
-    let answer = talk.uses("Bash").stops("Done.");
+    let answer = talk.agent_works_with("Bash").stops("Done.");
     let objects: Result<Vec<Value>, _> =
         serde_json::Deserializer::from_str(&answer.ran.stdout).into_iter().collect();
     assert_eq!(objects.expect("JSON").len(), 1, "{answer:#?}");
@@ -171,7 +170,7 @@ fn multi_agent_ralph_loop_11_a_dry_run_changes_nothing() {
     sandbox.git(&["commit", "-qm", "all"]);
     let (head, remembered) = (sandbox.git(&["rev-parse", "HEAD"]), sandbox.remembered());
     let shown = drive(&sandbox, &["fix it", "--agent", WORKS, "--dry-run"]).success().stdout;
-    assert!(shown.contains("test -e done.txt") && shown.contains("The first prompt"), "{shown}");
+    assert!(shown.contains("test -e done.txt") && shown.contains("First prompt"), "{shown}");
     assert_eq!(sandbox.git(&["status", "--porcelain"]), "");
     assert_eq!(sandbox.git(&["rev-parse", "HEAD"]), head);
     assert_eq!(sandbox.git(&["for-each-ref", "refs/ralph"]), "");

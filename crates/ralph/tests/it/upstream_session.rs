@@ -1,24 +1,24 @@
-//! What went wrong in claude-workflow and in the loop plugin under it, turned round.
+//! Regression tests for faults of claude-workflow and the loop plugin it builds on.
 
 use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{RALPH, Sandbox, search_path};
-use crate::talk::{Talk, told};
+use crate::RALPH;
+use ralph_testkit::{Sandbox, Session, search_path};
 
 const GATE: &str = "verify:\n  - test -e done.txt\n";
 
-/// A loop without gates: only what is said can end it.
-fn on_words_alone(sandbox: &Sandbox) -> Talk<'_> {
-    Talk::looping(sandbox, "fix --completion-promise \"ALL DONE\"")
+/// A loop without gates: only a promise can end it.
+fn on_words_alone(sandbox: &Sandbox) -> Session<'_> {
+    Session::looping(sandbox, "fix --completion-promise \"ALL DONE\"")
 }
 
 #[test]
-fn claude_workflow_01_the_plugins_own_hook_is_wired_and_holds() {
+fn claude_workflow_01_the_plugin_hook_is_wired_and_blocks() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
     let text = fs::read_to_string(format!("{root}/hooks/hooks.json")).expect("the plugin's hooks");
     let hooks: Value = serde_json::from_str(&text).expect("JSON");
@@ -43,20 +43,20 @@ fn claude_workflow_01_the_plugins_own_hook_is_wired_and_holds() {
 #[test]
 fn claude_workflow_02_at_the_limit_it_is_paused_and_can_be_resumed() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE --max-iterations 2");
-    talk.uses("Bash").stops("Not yet.").held();
-    talk.uses("Bash").stops("Not yet.").let_go().expect("a banner");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE --max-iterations 2");
+    talk.agent_works_with("Bash").stops("Not yet.").blocked();
+    talk.agent_works_with("Bash").stops("Not yet.").allowed().expect("a banner");
     let file = sandbox.path(".claude/ralph-loop.local.md");
     assert!(fs::read_to_string(&file).expect("it is still there").contains("active: false"));
-    assert!(told(&talk.says("continue")).contains("#2 / 4"), "the same budget once more");
-    talk.uses("Bash").stops("Not yet.").held();
+    assert!(talk.user_says("continue").shown_to_user().contains("#2 / 4"), "with a new budget");
+    talk.agent_works_with("Bash").stops("Not yet.").blocked();
 }
 
 #[test]
-fn claude_workflow_03_bare_text_is_no_promise_and_the_agent_hears_what_is_missing() {
+fn claude_workflow_03_bare_text_is_not_a_promise_and_the_agent_is_told_what_is_missing() {
     let sandbox = Sandbox::new();
     let talk = on_words_alone(&sandbox);
-    let (_, detail) = talk.uses("Bash").stops("ALL DONE").held();
+    let (_, detail) = talk.agent_works_with("Bash").stops("ALL DONE").blocked();
     assert!(detail.contains("<promise>ALL DONE</promise>"), "{detail}");
 }
 
@@ -71,33 +71,33 @@ fn claude_workflow_04_a_mention_ends_nothing_and_another_promise_hides_nothing()
         "<promise>SOMETHING ELSE</promise>",
         "`<promise>ALL DONE</promise>`",
     ] {
-        talk.uses("Bash").stops(message).held();
+        talk.agent_works_with("Bash").stops(message).blocked();
     }
-    talk.uses("Bash")
+    talk.agent_works_with("Bash")
         .stops("<promise>OTHER</promise>\n\n<promise>ALL  DONE</promise>")
-        .let_go()
+        .allowed()
         .expect("a banner");
 }
 
 #[test]
-fn claude_workflow_05_and_06_the_promise_is_compared_with_boxes_that_are_counted_right() {
+fn claude_workflow_05_and_06_the_promise_is_compared_with_correctly_counted_boxes() {
     let sandbox = Sandbox::new();
     sandbox.file("tasks.md", "- [X] one\n  - [ ] indented\n- [text](http://url)\n- [x] three\n");
-    let talk = Talk::looping(&sandbox, "--tasks tasks.md --completion-promise DONE");
-    let (reason, _) = talk.uses("Bash").stops("<promise>DONE</promise>").held();
+    let talk = Session::looping(&sandbox, "--tasks tasks.md --completion-promise DONE");
+    let (reason, _) = talk.agent_works_with("Bash").stops("<promise>DONE</promise>").blocked();
     assert!(reason.contains("1 of 3 tasks are open"), "{reason}");
     sandbox.file("tasks.md", "- [X] one\n  - [x] indented\n- [text](http://url)\n- [x] three\n");
-    talk.uses("Bash").stops("<promise>DONE</promise>").let_go().expect("a banner");
+    talk.agent_works_with("Bash").stops("<promise>DONE</promise>").allowed().expect("a banner");
 }
 
 #[test]
 fn claude_workflow_07_the_task_keeps_its_lines_and_the_promise_its_quotes() {
     let sandbox = Sandbox::gated(GATE);
     let task = "fix this:\n---\niteration: 7\n---\nend";
-    let talk = Talk::new(&sandbox, "session-1");
+    let talk = Session::new(&sandbox);
     talk.command("ralph-loop", &format!("\"{task}\" --completion-promise \"say \\\"hi\\\": now\""));
     for _ in 0..3 {
-        talk.uses("Bash").stops("Not yet.").held();
+        talk.agent_works_with("Bash").stops("Not yet.").blocked();
     }
     let text = fs::read_to_string(sandbox.path(".claude/ralph-loop.local.md")).expect("the loop's file");
     assert!(text.trim_end().ends_with(task), "{text}");
@@ -106,41 +106,41 @@ fn claude_workflow_07_the_task_keeps_its_lines_and_the_promise_its_quotes() {
 }
 
 #[test]
-fn claude_workflow_08_a_stop_without_text_goes_on_and_the_message_of_the_event_counts() {
+fn claude_workflow_08_a_stop_without_text_continues_and_the_message_of_the_event_counts() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
-    talk.uses("Bash").stops("").held();
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
+    talk.agent_works_with("Bash").stops("").blocked();
     sandbox.file("done.txt", "");
     // The transcript does not have the last message yet; the event has.
     fs::write(sandbox.home().join("session-1.jsonl"), "").expect("a transcript");
-    talk.stops("<promise>DONE</promise>").let_go().expect("a banner");
+    talk.stops("<promise>DONE</promise>").allowed().expect("a banner");
 }
 
 #[test]
-fn claude_workflow_09_nobody_elses_session_is_held_nor_one_without_a_name() {
+fn claude_workflow_09_neither_another_session_nor_one_without_an_id_is_blocked() {
     let sandbox = Sandbox::gated(GATE);
-    let _talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
-    Talk::new(&sandbox, "session-2").stops("Done.").silent();
-    Talk::new(&sandbox, "").stops("Done.").silent();
+    let _talk = Session::looping(&sandbox, "fix --completion-promise DONE");
+    Session::named(&sandbox, "session-2").stops("Done.").silent();
+    Session::named(&sandbox, "").stops("Done.").silent();
     let nameless =
         json!({"hook_event_name": "Stop", "cwd": sandbox.project(), "last_assistant_message": "Done."});
     sandbox.event(nameless).answer().silent();
 }
 
 #[test]
-fn claude_workflow_10_repeats_end_by_our_own_count_and_the_clients_flag_is_no_matter() {
+fn claude_workflow_10_repeats_end_by_our_own_count_and_the_client_flag_is_ignored() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     let again = || talk.stop("Done.").with("stop_hook_active", true).answer();
-    again().held();
-    again().held();
-    assert!(again().let_go().expect("a banner").contains("stuck"));
+    again().blocked();
+    again().blocked();
+    assert!(again().allowed().expect("a banner").contains("stuck"));
 }
 
 #[test]
-fn claude_workflow_11_a_report_is_one_typed_line_and_no_keyword() {
+fn claude_workflow_11_a_report_is_one_typed_line_and_not_a_keyword() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::looping(&sandbox, "fix --completion-promise DONE");
+    let talk = Session::looping(&sandbox, "fix --completion-promise DONE");
     for (said, report) in [
         ("I cannot approve, REJECT", json!(null)),
         ("cannot approve\nREVIEW: REJECT", json!("reject")),
@@ -158,17 +158,17 @@ fn claude_workflow_12_no_change_is_guessed_by_its_age() {
     for change in ["older", "newer"] {
         sandbox.file(&format!("openspec/changes/{change}/tasks.md"), "- [ ] 1.1 x\n");
     }
-    let refused = told(&Talk::new(&sandbox, "session-1").command("ralph-loop", "--openspec"));
+    let refused = Session::new(&sandbox).command("ralph-loop", "--openspec").shown_to_user();
     assert!(refused.contains("older") && refused.contains("newer"), "{refused}");
 }
 
 #[test]
 fn claude_workflow_13_a_word_in_a_sentence_starts_nothing() {
     let sandbox = Sandbox::gated(GATE);
-    let talk = Talk::new(&sandbox, "session-1");
+    let talk = Session::new(&sandbox);
     let before = sandbox.remembered();
     for prompt in ["請繼續", "繼續", "持續整合要怎麼設定?", "continue"] {
-        talk.says(prompt).silent();
+        talk.user_says(prompt).silent();
     }
     assert_eq!(sandbox.remembered(), before);
 }

@@ -1,11 +1,12 @@
-//! `ralph verify`: exit codes, what scripts read, what people read.
+//! `ralph verify`: exit codes, output for scripts, output for people.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{RALPH, Sandbox, verify_list, wait_until};
+use crate::RALPH;
+use ralph_testkit::{Sandbox, verify_list, wait_until};
 
 #[test]
 fn the_exit_code_is_the_verdict() {
@@ -18,8 +19,8 @@ fn the_exit_code_is_the_verdict() {
         .exits(1)
         .says("Verification failed: gate `false` failed");
     Sandbox::gated("verify: [no-such-program]\n").ralph(&["verify"]).exits(1).says("could not start");
-    Sandbox::new().ralph(&["verify"]).exits(2).says("there are no gates here");
-    Sandbox::without_git().ralph(&["verify"]).exits(2).says("this is no repo");
+    Sandbox::new().ralph(&["verify"]).exits(2).says("no gates: no ralph.yaml found");
+    Sandbox::without_git().ralph(&["verify"]).exits(2).says("not inside a repository");
     Sandbox::gated("verify: []\n").ralph(&["verify"]).exits(2).says("its `verify:` list is empty");
     Sandbox::gated("enabled: false\nverify: ['true']\n").ralph(&["verify"]).exits(2).says("`enabled: false`");
     let untrusted = Sandbox::new();
@@ -80,7 +81,7 @@ fn scripts_can_rely_on_these_keys() {
         (
             &json!("block"),
             &json!("Verification failed: gate `test` failed"),
-            &json!("held"),
+            &json!("blocked"),
             &json!("gates_failed")
         )
     );
@@ -104,10 +105,10 @@ fn some_gates_are_not_all_gates() {
     );
     let some = sandbox.ralph(&["verify", "lint", "--json"]).exits(0).json();
     assert_eq!((&some["subset"], &some["verdict"]), (&json!(true), &json!(null)));
-    assert_eq!(some["reason"], "These gates passed; the others were not looked at");
+    assert_eq!(some["reason"], "These gates passed; the others were not run");
     sandbox.ralph(&["verify", "test"]).exits(1);
-    sandbox.ralph(&["verify", "tset"]).exits(2).says("there is no gate `tset`").says("`lint`, `test`");
-    sandbox.stop("check").answer().held();
+    sandbox.ralph(&["verify", "tset"]).exits(2).says("unknown gate `tset`").says("`lint`, `test`");
+    sandbox.stop("check").answer().blocked();
 }
 
 #[test]
@@ -115,15 +116,12 @@ fn a_gate_that_verifies_its_own_repo_is_refused() {
     let sandbox = Sandbox::gated(&verify_list(&[&format!("{RALPH} verify")]));
     let begun = Instant::now();
     let result = sandbox.ralph(&["verify", "--json"]).exits(1).json();
-    assert!(
-        result["gates"][0]["excerpt"].as_str().expect("text").contains("would wait for itself"),
-        "{result:#}"
-    );
+    assert!(result["gates"][0]["excerpt"].as_str().expect("text").contains("would deadlock"), "{result:#}");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
-fn a_typo_is_drawn_with_its_line_and_a_hint() {
+fn a_typo_is_shown_with_its_line_and_a_hint() {
     let sandbox = Sandbox::gated("verify: ['true']\n");
     sandbox.file("ralph.yaml", "verfy: ['true']\n");
     let ran = sandbox
@@ -155,7 +153,7 @@ fn a_pipe_gets_no_escapes() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_crash() {
+fn a_closed_pipe_does_not_crash() {
     let sandbox = Sandbox::gated("verify: ['true']\n");
     let mut child = sandbox.piped(&["verify"]);
     drop(child.stdout.take());
@@ -164,15 +162,15 @@ fn a_reader_that_goes_away_is_no_crash() {
 }
 
 #[test]
-fn a_plain_look_holds_nobody_and_uses_no_attempt() {
+fn a_plain_verify_blocks_no_agent_and_uses_no_attempt() {
     let sandbox = Sandbox::trellis("verify: ['false']\n");
-    sandbox.stop("check").answer().held();
+    sandbox.stop("check").answer().blocked();
     let shown = sandbox.read(".trellis/.ralph-state.json");
     for _ in 0..6 {
         sandbox.ralph(&["verify"]).exits(1);
     }
     assert_eq!(sandbox.read(".trellis/.ralph-state.json"), shown);
-    let (reason, _) = sandbox.stop("check").answer().held();
+    let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains("2/5"), "{reason}");
 }
 
@@ -186,7 +184,7 @@ fn with_two_problems() -> Sandbox {
 }
 
 #[test]
-fn what_fails_is_listed_under_its_gate() {
+fn failures_are_listed_under_their_gate() {
     let sandbox = with_two_problems();
     let ran = sandbox.ralph(&["verify"]).exits(1);
     ran.says("gate `build` failed with exit code 1: 2 problems")
@@ -202,7 +200,7 @@ fn what_fails_is_listed_under_its_gate() {
 }
 
 #[test]
-fn other_tools_get_what_fails_in_their_own_format() {
+fn other_tools_get_the_failures_in_their_own_format() {
     let mut sandbox = with_two_problems();
     let (junit, sarif) = (sandbox.home().join("verify.xml"), sandbox.home().join("verify.sarif"));
     let (junit, sarif) = (junit.to_str().expect("a path"), sarif.to_str().expect("a path"));
@@ -219,7 +217,7 @@ fn other_tools_get_what_fails_in_their_own_format() {
     let place = &log["runs"][1]["results"][0]["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "src/a.c", "a path from the repo: {log:#}");
     assert_eq!(place["region"], json!({"startLine": 3, "startColumn": 5}));
-    // Annotations are printed where they are asked for, and inside GitHub Actions.
+    // Annotations are printed on request, and inside GitHub Actions.
     let annotation = "::error file=src/a.c,line=3,col=5,title=build::unknown type name 'x'\n";
     let printed = |sandbox: &Sandbox, more: &[&str]| {
         let ran = sandbox.ralph(&[&["verify"], more].concat()).exits(1);
@@ -231,5 +229,5 @@ fn other_tools_get_what_fails_in_their_own_format() {
     assert_eq!(printed(&sandbox, &[]), (true, false));
     assert_eq!(printed(&sandbox, &["--json"]), (false, true));
     assert_eq!(printed(&sandbox, &["--annotations", "none"]), (false, false));
-    sandbox.ralph(&["verify", "--junit", "/no/such/folder/x.xml"]).exits(2).says("cannot be written");
+    sandbox.ralph(&["verify", "--junit", "/no/such/folder/x.xml"]).exits(2).says("cannot write");
 }

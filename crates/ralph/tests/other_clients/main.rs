@@ -1,50 +1,42 @@
-//! `ralph loop` with the clients that fewer people have it run: fetched and run only when they are asked for.
+//! `ralph loop` with clients that are used less often with it: installed and run only on request.
 //!
 //!   cargo test -p ralph --test other_clients
 
 #[path = "../e2e/driver/scene.rs"]
 #[allow(dead_code, reason = "the scene is shared; these tests need only some of it")]
 mod scene;
-#[path = "../it/support.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    clippy::disallowed_methods,
-    reason = "the sandbox is shared; these tests need only some of it"
-)]
-mod support;
 
 use ralph_testkit::{AgentClient, Script};
-use scene::{Scene, as_scripted, claims_and_does_nothing, is_verified, mends_one_thing_a_run};
+use scene::{RealAgentScene, as_scripted, claims_and_does_nothing, fixes_one_thing_a_run, is_verified};
 
 #[test]
-fn copilot_mends_one_thing_a_run() {
-    let Some(client) = AgentClient::copilot_for_test("copilot_mends_one_thing_a_run") else { return };
-    mends_one_thing_a_run(client);
+fn copilot_fixes_one_thing_a_run() {
+    let client = AgentClient::copilot();
+    fixes_one_thing_a_run(client);
 }
 
 #[test]
-fn opencode_mends_one_thing_a_run() {
-    let Some(client) = AgentClient::opencode_for_test("opencode_mends_one_thing_a_run") else { return };
-    mends_one_thing_a_run(client);
+fn opencode_fixes_one_thing_a_run() {
+    let client = AgentClient::opencode();
+    fixes_one_thing_a_run(client);
 }
 
 #[test]
 fn copilot_claims_and_does_nothing() {
-    let Some(client) = AgentClient::copilot_for_test("copilot_claims_and_does_nothing") else { return };
+    let client = AgentClient::copilot();
     claims_and_does_nothing(client);
 }
 
 #[test]
 fn opencode_claims_and_does_nothing() {
-    let Some(client) = AgentClient::opencode_for_test("opencode_claims_and_does_nothing") else { return };
+    let client = AgentClient::opencode();
     claims_and_does_nothing(client);
 }
 
-/// With `--continue` each run remembers what the one before said.
-fn goes_on_where_it_was(client: AgentClient) {
-    let mut scene = Scene::new(client);
-    let turns = scene.mends_all();
+/// With `--continue` each run has the context of the previous one.
+fn continues_its_session(client: AgentClient) {
+    let mut scene = RealAgentScene::new(client);
+    let turns = scene.fixes_all();
     let (ran, served) = scene.drive(Script::new().main(turns), &["--continue"]);
     as_scripted(&ran, &served);
     let ran = ran.exits(0);
@@ -53,13 +45,13 @@ fn goes_on_where_it_was(client: AgentClient) {
 }
 
 #[test]
-fn copilot_goes_on_where_it_was() {
-    let Some(client) = AgentClient::copilot_for_test("copilot_goes_on_where_it_was") else { return };
-    goes_on_where_it_was(client);
+fn copilot_continues_its_session() {
+    let client = AgentClient::copilot();
+    continues_its_session(client);
 }
 
 #[test]
-fn opencode_goes_on_where_it_was() {
-    let Some(client) = AgentClient::opencode_for_test("opencode_goes_on_where_it_was") else { return };
-    goes_on_where_it_was(client);
+fn opencode_continues_its_session() {
+    let client = AgentClient::opencode();
+    continues_its_session(client);
 }

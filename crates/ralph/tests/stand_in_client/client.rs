@@ -2,7 +2,9 @@
 //! how it is blocked.
 
 use ralph::{BlockCap, Client, Tools, Transcript, Variables};
-use ralph_core::clients::hook::{Audience, HookCall, HookEvent, HookReply, HookWire, Rendered, Unreadable};
+use ralph_core::clients::hook::{
+    Audience, HookCall, HookEvent, HookInputError, HookReply, HookWire, RenderedReply,
+};
 use ralph_core::model::id::SessionId;
 use serde_json::Value;
 
@@ -27,16 +29,16 @@ pub(crate) static STAND_IN: Client = Client {
 };
 
 /// `{"kind": "turn_end", "conversation": "c1", "turn": 1, "answer": "…"}`
-fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
+fn parse(bytes: &[u8]) -> Result<HookCall, HookInputError> {
     let input: Value =
-        serde_json::from_slice(bytes).map_err(|error| Unreadable::NotAHookInput(error.to_string()))?;
+        serde_json::from_slice(bytes).map_err(|error| HookInputError::NotAHookInput(error.to_string()))?;
     let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
     let event = match input["kind"].as_str() {
         Some("turn_begin") => HookEvent::UserPromptSubmit { prompt: text("request") },
         Some("tool_done") => HookEvent::PostToolUse { tool: text("tool") },
         Some("turn_end") => HookEvent::Stop { background: Vec::new() },
         Some(other) => HookEvent::Other(other.to_owned()),
-        None => return Err(Unreadable::NotAHookInput("no `kind`".into())),
+        None => return Err(HookInputError::NotAHookInput("no `kind`".into())),
     };
     Ok(HookCall {
         event,
@@ -51,14 +53,16 @@ fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
     })
 }
 
-/// Plain lines on stdout for the user; exit code 2 and what stands on stderr send the agent back to work.
-fn render(reply: &HookReply, _: &HookEvent) -> Rendered {
+/// Plain lines on stdout for the user; exit code 2 and stderr send the agent back to work.
+fn render(reply: &HookReply, _: &HookEvent) -> RenderedReply {
     match reply {
-        HookReply::Silent | HookReply::Deny { .. } => Rendered::default(),
-        HookReply::Tell { person, .. } => Rendered { stdout: line(person.as_deref()), ..Rendered::default() },
-        HookReply::Answer { person } => Rendered { stdout: line(Some(person)), ..Rendered::default() },
-        HookReply::Block { reason, detail, person } => Rendered {
-            stdout: line(person.as_deref()),
+        HookReply::Silent | HookReply::Deny { .. } => RenderedReply::default(),
+        HookReply::Notify { user, .. } => {
+            RenderedReply { stdout: line(user.as_deref()), ..RenderedReply::default() }
+        }
+        HookReply::Answer { user } => RenderedReply { stdout: line(Some(user)), ..RenderedReply::default() },
+        HookReply::Block { reason, detail, user } => RenderedReply {
+            stdout: line(user.as_deref()),
             stderr: format!("{reason}\n{detail}\n"),
             exit_code: 2,
         },

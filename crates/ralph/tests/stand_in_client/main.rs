@@ -1,34 +1,32 @@
-//! A client that the program does not know, passed in a list of its own: everything that a client is can be said from
-//! outside, and nothing in the program needs to know which one it is.
+//! A client that the program does not know, passed in a list of its own: every property of a client can be defined
+//! outside, and the program never needs to know which one it is.
 //!
-//! The file is its own program: called with words of ralph it is ralph with that list, otherwise it tests.
+//! The file is its own program: called with arguments of ralph it is ralph with that list, otherwise it runs the tests.
 
-#![expect(clippy::disallowed_methods, reason = "a test starts programs of its own")]
 #![expect(clippy::print_stdout, reason = "a test without the usual harness says what it did itself")]
 
 mod client;
 
 use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode};
 
 use ralph::Client;
+use ralph_testkit::{Finished, Sandbox};
 use serde_json::{Value, json};
 
 use crate::client::STAND_IN;
 
 static CLIENTS: &[&Client] = &[&STAND_IN];
 
-/// The first word that makes us ralph.
+/// The first argument that makes this program ralph.
 const COMMANDS: [&str; 3] = ["hook", "trust", "cancel"];
 
 const TESTS: [(&str, fn()); 5] = [
     ("a_failing_gate_blocks_and_a_passing_one_does_not", a_failing_gate_blocks_and_a_passing_one_does_not),
-    ("a_session_that_only_looked_is_not_checked", a_session_that_only_looked_is_not_checked),
+    ("a_session_that_only_read_is_not_checked", a_session_that_only_read_is_not_checked),
     ("it_is_not_blocked_as_often_as_it_would_override", it_is_not_blocked_as_often_as_it_would_override),
     ("its_shell_is_an_agents_shell", its_shell_is_an_agents_shell),
-    ("no_other_client_is_known", no_other_client_is_known),
+    ("other_clients_are_unknown", other_clients_are_unknown),
 ];
 
 fn main() -> ExitCode {
@@ -51,144 +49,103 @@ fn main() -> ExitCode {
 }
 
 fn a_failing_gate_blocks_and_a_passing_one_does_not() {
-    let scene = Scene::guarded();
-    scene.event(json!({"kind": "turn_begin", "turn": 1, "request": "do it"}));
-    scene.file("work.txt", "half");
-    scene.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
+    let project = GuardedProject::new();
+    project.event(json!({"kind": "turn_begin", "turn": 1, "request": "do it"}));
+    project.file("work.txt", "half");
+    project.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
 
-    let blocked = scene.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done!"}));
-    assert_eq!(blocked.code, 2, "{blocked:?}");
+    let blocked = project.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done!"}));
+    assert_eq!(blocked.code, Some(2), "{blocked:?}");
     assert!(blocked.stderr.contains("not whole yet"), "{blocked:?}");
     assert!(blocked.stdout.contains("sh gate.sh"), "{blocked:?}");
 
-    scene.file("work.txt", "whole");
-    scene.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
-    let allowed = scene.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done."}));
-    assert_eq!(allowed.code, 0, "{allowed:?}");
+    project.file("work.txt", "whole");
+    project.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
+    let allowed = project.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done."}));
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert!(allowed.stdout.contains("verified"), "{allowed:?}");
-    assert_eq!(scene.gate_runs(), 2);
+    assert_eq!(project.gate_runs(), 2);
 }
 
-fn a_session_that_only_looked_is_not_checked() {
-    let scene = Scene::guarded();
-    scene.event(json!({"kind": "turn_begin", "turn": 1, "request": "what is it?"}));
-    scene.event(json!({"kind": "tool_done", "turn": 1, "tool": "peek"}));
+fn a_session_that_only_read_is_not_checked() {
+    let project = GuardedProject::new();
+    project.event(json!({"kind": "turn_begin", "turn": 1, "request": "what is it?"}));
+    project.event(json!({"kind": "tool_done", "turn": 1, "tool": "peek"}));
     // The user's own edit.
-    scene.file("work.txt", "half");
-    let stopped = scene.event(json!({"kind": "turn_end", "turn": 1, "answer": "It is work."}));
-    assert_eq!((stopped.code, stopped.stdout.as_str()), (0, ""), "{stopped:?}");
-    assert_eq!(scene.gate_runs(), 0);
+    project.file("work.txt", "half");
+    let stopped = project.event(json!({"kind": "turn_end", "turn": 1, "answer": "It is work."}));
+    assert_eq!((stopped.code, stopped.stdout.as_str()), (Some(0), ""), "{stopped:?}");
+    assert_eq!(project.gate_runs(), 0);
 }
 
 fn it_is_not_blocked_as_often_as_it_would_override() {
-    let scene = Scene::guarded();
-    scene.event(json!({"kind": "turn_begin", "turn": 1, "request": "do it"}));
-    scene.file("work.txt", "half");
-    scene.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
-    let stops = [(); 3].map(|()| scene.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done!"})));
-    assert_eq!(stops.each_ref().map(|stop| stop.code), [2, 2, 0], "{stops:?}");
+    let project = GuardedProject::new();
+    project.event(json!({"kind": "turn_begin", "turn": 1, "request": "do it"}));
+    project.file("work.txt", "half");
+    project.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
+    let stops = [(); 3].map(|()| project.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done!"})));
+    assert_eq!(stops.each_ref().map(|stop| stop.code), [Some(2), Some(2), Some(0)], "{stops:?}");
     assert!(stops[2].stdout.contains("UNVERIFIED"), "{stops:?}");
 }
 
 fn its_shell_is_an_agents_shell() {
-    let scene = Scene::guarded();
-    let refused = Ran::of(scene.ralph(&["cancel"]).env("STANDIN_SHELL", "1"), "");
+    let project = GuardedProject::new();
+    let refused = Finished::run(project.ralph(&["cancel"]).env("STANDIN_SHELL", "1"), b"");
     assert!(refused.stderr.contains("belongs to an agent (stand-in)"), "{refused:?}");
 }
 
-fn no_other_client_is_known() {
-    let scene = Scene::guarded();
-    let refused = Ran::of(&mut scene.ralph(&["hook", "claude"]), "{}");
-    assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.contains("there is no client `claude`; there is: stand-in"), "{refused:?}");
+fn other_clients_are_unknown() {
+    let project = GuardedProject::new();
+    let refused = Finished::run(&mut project.ralph(&["hook", "claude"]), b"{}");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("unknown client `claude`; supported: stand-in"), "{refused:?}");
 }
 
 /// A project whose sessions are guarded by one gate.
-struct Scene {
-    dir: tempfile::TempDir,
+struct GuardedProject {
+    sandbox: Sandbox,
 }
 
-impl Scene {
-    fn guarded() -> Self {
-        let scene = Self { dir: tempfile::tempdir().expect("a temporary folder") };
-        for folder in ["project", "home"] {
-            fs::create_dir(scene.dir.path().join(folder)).expect("a folder");
-        }
-        scene.file("ralph.yaml", "verify: [sh gate.sh]\nguard: [session]\n");
-        // What the client sets must not reach a gate.
-        scene.file(
+impl GuardedProject {
+    fn new() -> Self {
+        let project = Self { sandbox: Sandbox::new() };
+        project.file("ralph.yaml", "verify: [sh gate.sh]\nguard: [session]\n");
+        // The client's variables must not reach a gate.
+        project.file(
             "gate.sh",
             "echo run >>\"$HOME/gate-runs\"\n\
              test -z \"$STANDIN_WORKSPACE\" || { echo 'a variable of the client'; exit 1; }\n\
-             grep -qx whole work.txt || { echo 'work.txt is not whole yet'; exit 1; }\n",
+             test \"$(cat work.txt)\" = whole || { echo 'work.txt is not whole yet'; exit 1; }\n",
         );
-        scene.file("work.txt", "whole");
-        let git = Command::new("git").args(["init", "-q"]).current_dir(scene.project()).status();
-        assert!(git.expect("git").success());
-        let shown = Ran::of(&mut scene.ralph(&["trust", "--show", "--json"]), "");
-        let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+        project.file("work.txt", "whole");
+        let shown = Finished::run(&mut project.ralph(&["trust", "--show", "--json"]), b"").json();
         let sha256 = shown["sha256"].as_str().expect("a digest");
-        let accepted = Ran::of(&mut scene.ralph(&["trust", "--hash", sha256]), "");
-        assert_eq!(accepted.code, 0, "{accepted:?}");
-        scene
-    }
-
-    fn project(&self) -> PathBuf {
-        self.dir.path().join("project")
+        Finished::run(&mut project.ralph(&["trust", "--hash", sha256]), b"").success();
+        project
     }
 
     fn file(&self, name: &str, text: &str) {
-        fs::write(self.project().join(name), format!("{}\n", text.trim_end())).expect("a file");
+        self.sandbox.file(name, &format!("{}\n", text.trim_end()));
     }
 
     fn gate_runs(&self) -> usize {
-        fs::read_to_string(self.dir.path().join("home/gate-runs")).unwrap_or_default().lines().count()
+        let runs = self.sandbox.home().join("gate-runs");
+        fs::read_to_string(runs).unwrap_or_default().lines().count()
     }
 
-    /// This very program, as ralph.
+    /// This program, as ralph.
     fn ralph(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        let path = std::env::split_paths("/usr/local/bin:/usr/bin:/bin").collect::<Vec<_>>();
-        command
-            .args(words)
-            .env_clear()
-            .env("PATH", std::env::join_paths(path).expect("a search path"))
-            .env("HOME", self.dir.path().join("home"))
-            .env("LANG", "C.UTF-8")
-            .current_dir(self.project());
+        let this = std::env::current_exe().expect("this program");
+        let mut command = self.sandbox.isolated(this.to_str().expect("UTF-8"));
+        command.args(words);
         command
     }
 
-    /// An event of the client, sent from elsewhere: only its variable says where the project is.
-    fn event(&self, mut event: Value) -> Ran {
+    /// An event of the client, sent from elsewhere: only its variable names the project.
+    fn event(&self, mut event: Value) -> Finished {
         event["conversation"] = json!("c1");
         let mut hook = self.ralph(&["hook", STAND_IN.name, "--deadline", "60"]);
-        hook.current_dir("/").env("STANDIN_WORKSPACE", self.project());
-        Ran::of(&mut hook, &event.to_string())
-    }
-}
-
-#[derive(Debug)]
-struct Ran {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Ran {
-    fn of(command: &mut Command, input: &str) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("this program starts");
-        let mut stdin = child.stdin.take().expect("a pipe");
-        // A command that reads nothing may be gone already.
-        let _not_read = stdin.write_all(input.as_bytes());
-        drop(stdin);
-        let Output { status, stdout, stderr } = child.wait_with_output().expect("its output");
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Self { code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
+        hook.current_dir("/").env("STANDIN_WORKSPACE", self.sandbox.project());
+        Finished::run(&mut hook, event.to_string().as_bytes())
     }
 }

@@ -10,7 +10,7 @@ fn other(text: &str) -> PromiseSeen {
     PromiseSeen::NearMiss(NearMiss::Other { text: text.into() })
 }
 
-/// What a message says where the promise is `ALL DONE`.
+/// Messages for the promise `ALL DONE`.
 #[test]
 fn only_the_tag_alone_on_a_line_gives_the_promise() {
     use PromiseSeen::{Absent, Given};
@@ -97,7 +97,7 @@ fn only_the_tag_alone_on_a_line_gives_the_promise() {
         ("```\n<promise>HALF</promise>\n```\n> <promise>ALL DONE", Absent),
         ("<promised>ALL DONE</promised>", Absent),
         ("", Absent),
-        // Of several near misses one is told, always the same.
+        // Of several near misses the same one is always reported.
         ("<promise>HALF</promise>\nALL DONE\n<promise>ALL DONE", UNCLOSED),
         ("<promise>HALF</promise>\nALL DONE", BARE_TEXT),
         ("<promise>ALL DONE\n> <promise>ALL DONE</promise>", IN_A_QUOTE),
@@ -110,7 +110,7 @@ fn only_the_tag_alone_on_a_line_gives_the_promise() {
 }
 
 #[test]
-fn any_text_can_be_promised_that_a_tag_can_hold() {
+fn any_text_that_fits_in_a_tag_can_be_promised() {
     let table = [
         ("DONE", Some("DONE")),
         ("  all \t tasks\n done ", Some("all tasks done")),
@@ -134,8 +134,8 @@ fn any_text_can_be_promised_that_a_tag_can_hold() {
         assert_eq!(promise.as_ref().map(Promise::as_str), words, "{text:?}");
         if let Some(promise) = promise {
             assert_eq!(look(&promise, &promise.tag()), PromiseSeen::Given, "{text:?}");
-            let told = look(&promise, promise.as_str());
-            assert_ne!(told, PromiseSeen::Given, "{text:?}");
+            let seen = look(&promise, promise.as_str());
+            assert_ne!(seen, PromiseSeen::Given, "{text:?}");
         }
     }
     assert!(serde_json::from_str::<Promise>("\" \"").is_err());
@@ -143,13 +143,17 @@ fn any_text_can_be_promised_that_a_tag_can_hold() {
 }
 
 #[test]
-fn a_near_miss_is_explained_in_one_sentence_and_written_by_its_name() {
+fn a_near_miss_is_explained_in_one_sentence_and_stored_by_its_name() {
     let table = [
         (NearMiss::InASentence, r#"{"near_miss":"in_a_sentence"}"#, "nothing before or after it"),
-        (NearMiss::InCode, r#"{"near_miss":"in_code"}"#, "shown as code"),
+        (NearMiss::InCode, r#"{"near_miss":"in_code"}"#, "was inside code"),
         (NearMiss::InAQuote, r#"{"near_miss":"in_a_quote"}"#, "was quoted"),
         (NearMiss::InAComment, r#"{"near_miss":"in_a_comment"}"#, "HTML comment"),
-        (NearMiss::Unclosed, r#"{"near_miss":"unclosed"}"#, "one half of its tag"),
+        (
+            NearMiss::Unclosed,
+            r#"{"near_miss":"unclosed"}"#,
+            "opening or closing tag of the promise is missing",
+        ),
         (NearMiss::BareText, r#"{"near_miss":"bare_text"}"#, "without its tag"),
         (NearMiss::Other { text: "HALF".into() }, r#"{"near_miss":"other","text":"HALF"}"#, "(HALF)"),
     ];
@@ -163,13 +167,13 @@ fn a_near_miss_is_explained_in_one_sentence_and_written_by_its_name() {
             sentence.ends_with('.') && !sentence.contains(". ") && !sentence.contains('\n'),
             "{sentence}"
         );
-        // To repeat the explanation is not to promise.
+        // Repeating the explanation is not a promise.
         assert_ne!(look(&promise, &sentence), PromiseSeen::Given, "{sentence}");
     }
 }
 
 #[test]
-fn another_promise_is_told_in_a_hundred_characters() {
+fn a_different_promise_is_quoted_in_a_hundred_characters() {
     for (length, shown) in [(99, 99), (100, 100), (101, 100), (5000, 100)] {
         let seen = look(&promise("DONE"), &format!("<promise>{}</promise>", "字".repeat(length)));
         let PromiseSeen::NearMiss(NearMiss::Other { text }) = seen else { panic!("{seen:?}") };
@@ -192,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stands_in_prose_around_it_hides_nothing(
+    fn surrounding_prose_does_not_hide_the_promise(
         before in "([a-zA-Z.,:!? \n]|<promise>|</promise>|\\*){0,40}", after in "([-a-zA-Z<>`~.,:!? \n]|<promise>|</promise>){0,40}",
     ) {
         let promise = promise("ALL DONE");

@@ -70,11 +70,11 @@ fn failed_test(
         .filter_map(|line| place::leading(line.trim()))
         .find(|(place, _)| has_source_extension(&place.file));
     let mut test = TestResult::failed(name).at(place.map(|(place, _)| place));
-    let telling = shown
+    let informative = shown
         .iter()
         .find(|line| detail::tells_value(line))
         .or_else(|| shown.iter().rev().find(|line| !is_blank(line)));
-    test.message = detail::message([reason].into_iter().chain(telling.copied()));
+    test.message = detail::message([reason].into_iter().chain(informative.copied()));
     test.detail = detail::of(shown);
     test
 }

@@ -1,5 +1,5 @@
-//! What many tools print: `file:line:column: message`, `file(line,column): error X1: message`, GitHub's `::error file=…::`,
-//! and the crashes of Python, Node.js, PHP and Ruby programs.
+//! What many tools print: `file:line:column: message`, `file(line,column): error X1: message`, the annotations of
+//! GitHub and Azure, and the crashes of Python, Node.js, PHP and Ruby programs.
 
 use super::flake8::code_and_message;
 use super::place::{self, SourcePlace};
@@ -22,6 +22,7 @@ pub(super) fn read_at(lines: &[&str]) -> Option<Found> {
     match line.as_bytes().first()? {
         b' ' | b'\t' => None,
         b':' => annotation(line),
+        b'#' => azure_annotation(line),
         b'T' if line == "Traceback (most recent call last):" => traceback(lines),
         _ => with_place(line).or_else(|| parenthesised(line)),
     }
@@ -52,6 +53,7 @@ fn parenthesised(line: &str) -> Option<Found> {
         _ => return None,
     };
     let (code, message) = rest.split_once(": ")?;
+    let code = code.trim_end();
     let is_code = !code.contains(' ') && has_source_extension(&place.file);
     let message = message
         .strip_suffix(']')
@@ -83,6 +85,32 @@ fn annotation(line: &str) -> Option<Found> {
     let (code, message) =
         code_and_message(message).map_or((None, message), |(code, message)| (Some(code), message));
     Found::one(FORMAT, problem(place, severity, code, message), 1)
+}
+
+/// `##vso[task.logissue type=error;sourcepath=a.py;linenumber=1;columnnumber=8;code=F401;]message`
+fn azure_annotation(line: &str) -> Option<Found> {
+    let (fields, message) = line.strip_prefix("##vso[task.logissue ")?.split_once(']')?;
+    let field =
+        |name: &str| fields.split(';').find_map(|field| field.trim().strip_prefix(name)?.strip_prefix('='));
+    let severity = if field("type")? == "error" { Severity::Error } else { Severity::Warning };
+    let place = SourcePlace {
+        file: place::tidy_path(field("sourcepath")?),
+        line: field("linenumber").and_then(|line| line.parse().ok()),
+        column: field("columnnumber").and_then(|column| column.parse().ok()),
+    };
+    Found::one(FORMAT, problem(place, severity, field("code").filter(|code| !code.is_empty()), message), 1)
+}
+
+/// Whether a program's crash was read here, and not a line with a place of its own.
+pub(super) fn is_crash(line: &str) -> bool {
+    let has_place = place::leading(line).is_some() || line.starts_with([':', '#']);
+    line.starts_with("Traceback ")
+        || (line.contains("Error") && !has_place && tsc::parenthesised(line).is_none())
+}
+
+/// Whether a crash ended its program: Node.js prints its version then.
+pub(super) fn ends_program(lines: &[&str]) -> bool {
+    lines.iter().take(60).any(|line| line.starts_with("Node.js v"))
 }
 
 /// `PHP Fatal error:  message in /app/a.php:1`, or `… on line 1`

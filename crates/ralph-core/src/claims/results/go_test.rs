@@ -237,8 +237,8 @@ pub(super) fn describe(test: &mut TestResult, lines: &[&str]) {
     let fitting = logged
         .iter()
         .find(|(_, _, text)| detail::tells_value(text) || text.contains("want") || text.contains("got"));
-    let told = fitting.or(logged.last());
-    if let Some((at, place, text)) = told {
+    let logged_message = fitting.or(logged.last());
+    if let Some((at, place, text)) = logged_message {
         let assertion = testify(&lines[*at..]);
         *test = test
             .clone()

@@ -1,4 +1,4 @@
-//! node:test's spec reporter: from the first line of its tree to the end of `✖ failing tests:`.
+//! node:test's spec reporter, from the first line of its tree to the end of `✖ failing tests:`, and its dot reporter.
 
 use super::place::{self, SourcePlace, same_file};
 use super::sections::Section;
@@ -6,6 +6,27 @@ use super::text::{announces_command, indent, is_blank, leading_number, without_d
 use super::{ResultFormat, TestCounts, TestOutcome, TestResult, detail};
 
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
+    let sections = [spec_section(lines, from), dot_section(lines, from)];
+    sections.into_iter().flatten().min_by_key(|section| section.lines.start)
+}
+
+/// The dot reporter: rows of `.` and `X`, then the failing tests without their suites.
+fn dot_section(lines: &[&str], from: usize) -> Option<Section> {
+    let listed = (from..lines.len()).find(|&at| lines[at] == "Failed tests:")?;
+    let above = lines[from..listed].iter().rev().skip_while(|line| is_blank(line));
+    let is_row = |line: &&&str| !line.is_empty() && line.bytes().all(|byte| byte == b'.' || byte == b'X');
+    let rows = above.clone().take_while(is_row).count();
+    if rows == 0 {
+        return None;
+    }
+    let blank = lines[from..listed].iter().rev().take_while(|line| is_blank(line)).count();
+    let mut section = Section::new(ResultFormat::NodeTest, listed - blank - rows..listed + 1);
+    section.lines.end = read_failures(lines, listed + 1, &[], &mut section.tests);
+    section.counts.passed = above.take(rows).map(|line| line.matches('.').count()).sum();
+    Some(section)
+}
+
+fn spec_section(lines: &[&str], from: usize) -> Option<Section> {
     let summary = (from..lines.len()).find(|&at| counted(lines[at], "tests").is_some())?;
     let command = |at: &usize| announces_command(lines, *at);
     let first = (from..summary).rev().find(command).map_or(from, |at| at + 1);

@@ -74,7 +74,9 @@ fn failed_tests(lines: &[&str]) -> Vec<TestResult> {
         }
     }
     if let Some((start, name)) = begun {
-        tests.push(failed_test(name, &lines[start..lines.len() - 1]));
+        // The last line is the summary, unless the output was cut at a title.
+        let end = start.max(lines.len() - 1);
+        tests.push(failed_test(name, &lines[start..end]));
     }
     tests
 }
@@ -111,7 +113,7 @@ fn described_tests(lines: &[&str]) -> Vec<TestResult> {
     let mut class = "";
     for (at, line) in lines.iter().enumerate() {
         let Some((outcome, name)) = described(line) else {
-            let is_class = lines.get(at + 1).is_some_and(|next| described(next).is_some());
+            let is_class = !is_blank(line) && lines.get(at + 1).is_some_and(|next| described(next).is_some());
             class = if is_class { line.split(" (").next().unwrap_or(line) } else { class };
             continue;
         };

@@ -47,6 +47,15 @@ pub(super) const READERS: &[ReadProblem] = &[
 ];
 
 pub(super) fn read(lines: &[&str], results: &mut Results) {
+    read_all(lines, results, |_| true);
+}
+
+/// Reads what stands before failing tests: what they print about a crash is no problem of its own.
+pub(super) fn read_before_failing_tests(lines: &[&str], results: &mut Results) {
+    read_all(lines, results, |lines| !generic::is_crash(lines[0]) || generic::ends_program(lines));
+}
+
+fn read_all(lines: &[&str], results: &mut Results, counts: impl Fn(&[&str]) -> bool) {
     let mut at = 0;
     while at < lines.len() {
         let rest = &lines[at..];
@@ -56,6 +65,9 @@ pub(super) fn read(lines: &[&str], results: &mut Results) {
             continue;
         };
         at += found.length.max(1);
+        if found.format == ResultFormat::Generic && !counts(rest) {
+            continue;
+        }
         for problem in found.problems {
             results.add_problem(found.format, problem);
         }

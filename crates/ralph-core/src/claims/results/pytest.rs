@@ -4,6 +4,7 @@ use super::place::{self, SourcePlace, same_file};
 use super::sections::Section;
 use super::text::{counted_words, is_blank, titled};
 use super::{ResultFormat, TestCounts, TestOutcome, TestResult, detail};
+use std::borrow::Cow;
 
 pub(super) fn next_section(lines: &[&str], from: usize) -> Option<Section> {
     let start = (from..lines.len()).find(|&at| starts(lines, at))?;
@@ -114,16 +115,35 @@ fn read(lines: &[&str], start: usize) -> Section {
     let body = &lines[..summary_at.unwrap_or(lines.len())];
     let blocks = blocks(body);
     let listed = lines[summary_at.unwrap_or(lines.len())..].iter().filter_map(|line| {
+        if line.contains("SUBFAIL") {
+            return failed_subtest(line).map(Cow::Owned);
+        }
         let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
-        (line.contains("::") || line.contains(".py")).then_some(rest)
+        (line.contains("::") || line.contains(".py")).then_some(Cow::Borrowed(rest))
     });
     let mut used = vec![false; blocks.len()];
-    section.tests.extend(listed.map(|line| failed_test(line, &blocks, &mut used, body)));
+    section.tests.extend(listed.map(|line| failed_test(&line, &blocks, &mut used, body)));
     if section.tests.is_empty() {
         section.tests.extend(blocks.iter().map(unlisted_test));
     }
     section.tests.extend(verbose_tests(body));
     section
+}
+
+/// `(i=1) SUBFAIL a.py::test_b - message`, or `SUBFAILED(i=1) a.py::test_b - message`, with the subtest after the test's
+/// name, as in the title of its block.
+fn failed_subtest(line: &str) -> Option<String> {
+    let (label, rest) = match line.split_once(" SUBFAIL ") {
+        Some((label, rest)) => (label, rest),
+        None => {
+            let rest = line.strip_prefix("SUBFAILED")?;
+            let path = rest.find(".py::")?;
+            let start = rest[..path].rfind(' ')?;
+            (rest[..start].trim(), &rest[start + 1..])
+        }
+    };
+    let (id, message) = rest.split_once(" - ").unwrap_or((rest, ""));
+    Some(format!("{id} {label} - {message}"))
 }
 
 fn conftest_crash(rest: &str, lines: &[&str]) -> TestResult {
@@ -158,7 +178,10 @@ fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
 /// A test in the short summary, with what its block says about it.
 fn failed_test(listed: &str, blocks: &[Block<'_>], used: &mut [bool], body: &[&str]) -> TestResult {
     let (file, tail) = listed.split_once("::").unwrap_or((listed, ""));
-    let found = blocks.iter().enumerate().position(|(at, block)| !used[at] && block.is_of(file, tail));
+    let unused = |at: usize| !used[at];
+    let found = (0..blocks.len()).find(|&at| unused(at) && blocks[at].is_of(file, tail));
+    // A fixture fails in its own file, and some frames are not shown.
+    let found = found.or_else(|| (0..blocks.len()).find(|&at| unused(at) && blocks[at].is_elsewhere(tail)));
     let (name, message) = match (found, tail.is_empty()) {
         (_, true) => listed.split_once(" - ").unwrap_or((listed, "")),
         (Some(at), false) => {
@@ -234,6 +257,15 @@ impl Block<'_> {
             let path = self.title.strip_prefix("ERROR collecting ");
             return path.is_some_and(|path| file.split(" - ").next() == Some(path));
         }
+        self.is_named(tail) && self.places().next().is_none_or(|first| self.is_in(file, &first))
+    }
+
+    /// Whether it has the name of a test, and frames in no file of tests.
+    fn is_elsewhere(&self, tail: &str) -> bool {
+        !tail.is_empty() && self.is_named(tail) && !self.places().any(|place| is_file_of_tests(&place))
+    }
+
+    fn is_named(&self, tail: &str) -> bool {
         let (head, values) = tail.split_at(tail.find('[').unwrap_or(tail.len()));
         let dotted = if self.title.starts_with("[doctest]") {
             tail.to_owned()
@@ -241,8 +273,7 @@ impl Block<'_> {
             head.replace("::", ".") + values
         };
         let rest = dotted.strip_prefix(self.name());
-        let is_named = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" - "));
-        is_named && self.places().next().is_none_or(|first| self.is_in(file, &first))
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" - "))
     }
 
     /// Tests of the same name in several files are told apart by their frames.
@@ -266,12 +297,13 @@ impl Block<'_> {
     /// The first frame in a file of tests, else the first in the project.
     fn own_place(&self) -> Option<SourcePlace> {
         let own = || self.places().filter(|place| !place::is_dependency(&place.file));
-        let is_test = |place: &SourcePlace| {
-            let name = place.file.rsplit('/').next().unwrap_or_default();
-            name.starts_with("test_") || name.ends_with("_test.py")
-        };
-        own().find(is_test).or_else(|| own().next())
+        own().find(is_file_of_tests).or_else(|| own().next())
     }
+}
+
+fn is_file_of_tests(place: &SourcePlace) -> bool {
+    let name = place.file.rsplit('/').next().unwrap_or_default();
+    name.starts_with("test_") || name.ends_with("_test.py")
 }
 
 fn frames(lines: &[&str]) -> impl Iterator<Item = SourcePlace> {

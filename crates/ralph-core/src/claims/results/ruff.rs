@@ -13,6 +13,10 @@ pub(super) fn read_at(lines: &[&str]) -> Option<Found> {
         let cause = lines.get(1)?.trim_start().strip_prefix("Cause: ")?;
         return Found::one(FORMAT, without_place(Severity::Error, cause), 2);
     }
+    if let Some(rest) = lines[0].strip_prefix("error: Failed to parse ") {
+        let (place, message) = place::leading(rest)?;
+        return Found::one(FORMAT, problem(place, Severity::Error, None, message.strip_prefix(": ")?), 1);
+    }
     if lines[0] == "All checks passed!" {
         return Found::nothing(FORMAT, 1);
     }

@@ -90,7 +90,17 @@ struct Reader<'a> {
     suites: Vec<String>,
     /// How many points there were at each depth.
     points: Vec<usize>,
+    /// Suites in braces that are not closed yet.
+    open: Vec<OpenSuite<'a>>,
+    failed: usize,
     tests: Vec<TestResult>,
+}
+
+struct OpenSuite<'a> {
+    point: Point<'a>,
+    depth: usize,
+    /// How many tests had failed before it.
+    failed_before: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -99,7 +109,10 @@ impl<'a> Reader<'a> {
             line.trim_start().starts_with("# Subtest: ") || line.ends_with(" {") && point(line).is_some()
         };
         let has_subtests = lines.iter().any(nests);
-        let is_tape = !has_subtests && lines.iter().any(|line| line.starts_with("# tests "));
+        // A run that crashed has no summary, but its first group.
+        let names_group = lines[0].starts_with("TAP version 13")
+            && lines.get(1).is_some_and(|line| line.starts_with("# ") && !line.starts_with("# Subtest"));
+        let is_tape = !has_subtests && (names_group || lines.iter().any(|line| line.starts_with("# tests ")));
         Self {
             lines,
             has_subtests,
@@ -108,6 +121,8 @@ impl<'a> Reader<'a> {
             error_comment: "",
             suites: Vec::new(),
             points: Vec::new(),
+            open: Vec::new(),
+            failed: 0,
             tests: Vec::new(),
         }
     }
@@ -143,12 +158,18 @@ impl<'a> Reader<'a> {
             self.tests.push(test);
             return 1;
         }
+        if text == "}" {
+            self.close_suite();
+            return 1;
+        }
         let is_nested = !self.has_subtests && indent(line) > 0;
         let Some(point) = point(text).filter(|_| !is_nested) else { return 1 };
         if line.ends_with(" {") {
             // Its subtests follow, up to a closing brace.
+            let point = Point { name: point.name.trim_end_matches(" {"), ..point };
             self.suites.truncate(depth);
-            self.suites.push(unescaped(point.name.trim_end_matches(" {")));
+            self.suites.push(unescaped(point.name));
+            self.open.push(OpenSuite { point, depth, failed_before: self.failed });
             return 1;
         }
         let below = diagnosis(&self.lines[at + 1..], indent(line));
@@ -164,6 +185,18 @@ impl<'a> Reader<'a> {
         if is_parent || (is_suite && point.is_ok) || (has_subtests && below.is_empty()) {
             return;
         }
+        self.push(point, depth, &yaml);
+    }
+
+    /// A suite that failed without a failing test has failed itself, in a hook for example.
+    fn close_suite(&mut self) {
+        let Some(suite) = self.open.pop() else { return };
+        if !suite.point.is_ok && self.failed == suite.failed_before {
+            self.push(&suite.point, suite.depth, &Diagnosis { lines: &[] });
+        }
+    }
+
+    fn push(&mut self, point: &Point<'_>, depth: usize, yaml: &Diagnosis<'_>) {
         let name = self.full_name(point, depth);
         let outcome = match (point.directive.is_empty() || point.directive.starts_with("time="), point.is_ok)
         {
@@ -189,6 +222,7 @@ impl<'a> Reader<'a> {
             self.explain(&mut test, point);
         }
         self.error_comment = "";
+        self.failed += usize::from(outcome == TestOutcome::Failed);
         self.tests.push(test);
     }
 

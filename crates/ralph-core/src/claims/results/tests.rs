@@ -76,13 +76,13 @@ fn all_recordings() -> Vec<PathBuf> {
 }
 
 /// What was read, in the words of an expected file.
-struct Told {
+struct ReadResults {
     counts: String,
     failed: Vec<(String, String, String, String)>,
     problems: Vec<(String, String)>,
 }
 
-fn told(results: &Results) -> Told {
+fn summarize(results: &Results) -> ReadResults {
     let number = |number: Option<u32>| number.map(|number| format!(":{number}")).unwrap_or_default();
     let place = |file: &Option<String>, line, column| match file {
         Some(file) => format!("{file}{}{}", number(line), number(column)),
@@ -100,7 +100,7 @@ fn told(results: &Results) -> Told {
             problem.message.clone(),
         )
     });
-    Told {
+    ReadResults {
         counts: format!("counts {} {} {}", counts.passed, counts.failed, counts.skipped),
         failed: failed.collect(),
         problems: problems.collect(),
@@ -109,7 +109,7 @@ fn told(results: &Results) -> Told {
 
 /// Every difference between what was read and what is expected.
 fn differences(expected: &str, results: &Results) -> Vec<String> {
-    let mut told = told(results);
+    let mut read = summarize(results);
     let mut differences = Vec::new();
     let mut detail = String::new();
     for line in expected.lines().filter(|line| !line.trim().is_empty()) {
@@ -118,14 +118,14 @@ fn differences(expected: &str, results: &Results) -> Vec<String> {
             let is_same = |(place, name, message, _): &(String, String, String, String)| {
                 place == parts[0] && name == parts[1] && message.starts_with(parts[2])
             };
-            match told.failed.iter().position(is_same) {
-                Some(at) => detail = told.failed.remove(at).3,
+            match read.failed.iter().position(is_same) {
+                Some(at) => detail = read.failed.remove(at).3,
                 None => differences.push(format!("not read: {line}")),
             }
         } else if let Some(rest) = line.strip_prefix("problem ") {
             let (head, message) = rest.split_once(" | ").expect("a message");
-            match told.problems.iter().position(|(told, said)| told == head && said.starts_with(message)) {
-                Some(at) => drop(told.problems.remove(at)),
+            match read.problems.iter().position(|(place, text)| place == head && text.starts_with(message)) {
+                Some(at) => drop(read.problems.remove(at)),
                 None => differences.push(format!("not read: {line}")),
             }
         } else if let Some(text) = line.strip_prefix("  has ") {
@@ -133,21 +133,21 @@ fn differences(expected: &str, results: &Results) -> Vec<String> {
                 .then(|| differences.push(format!("not in the detail: {text}\n{detail}")));
         } else if let Some(text) = line.strip_prefix("  lacks ") {
             detail.contains(text).then(|| differences.push(format!("in the detail: {text}\n{detail}")));
-        } else if line != told.counts {
-            differences.push(format!("expected {line}, read {}", told.counts));
+        } else if line != read.counts {
+            differences.push(format!("expected {line}, read {}", read.counts));
         }
     }
     differences.extend(
-        told.failed.iter().map(|test| format!("not expected: failed {} | {} | {}", test.0, test.1, test.2)),
+        read.failed.iter().map(|test| format!("not expected: failed {} | {} | {}", test.0, test.1, test.2)),
     );
     differences.extend(
-        told.problems.iter().map(|(head, message)| format!("not expected: problem {head} | {message}")),
+        read.problems.iter().map(|(head, message)| format!("not expected: problem {head} | {message}")),
     );
     differences
 }
 
 #[test]
-fn every_recording_is_read_as_a_person_reads_it() {
+fn every_recording_is_read_as_expected() {
     let mut wrong = String::new();
     for path in all_recordings() {
         let name = path.display().to_string();

@@ -32,7 +32,7 @@ impl StartRequest {
 }
 
 #[test]
-fn a_line_is_read_as_it_is_meant() {
+fn lines_are_parsed_as_intended() {
     let unlimited = || StartRequest { max_iterations: Some(Attempts::Unlimited), ..task("x") };
     let table = [
         ("fix it", task("fix it")),
@@ -82,7 +82,7 @@ fn a_line_is_read_as_it_is_meant() {
         ("\"add a --json flag\"", task("add a --json flag")),
         ("draw a --> b, --- and -5", task("draw a --> b, --- and -5")),
         ("fix it — and test it", task("fix it — and test it")),
-        // Quotes that are letters.
+        // Literal quotes.
         ("don't stop", task("don't stop")),
         ("'tis fine", task("'tis fine")),
         ("it's Bob's --max-iterations 3", task("it's Bob's").at_most(3)),
@@ -95,7 +95,7 @@ fn a_line_is_read_as_it_is_meant() {
         ("\"a \\n b\"", task("a \\n b")),
         ("'a \\\\ b'", task("a \\\\ b")),
         ("「修好 測試」", task("「修好 測試」")),
-        // What a shell would run, expand or cut.
+        // Text that a shell would run, expand or truncate.
         ("$(rm -rf /)", task("$(rm -rf /)")),
         ("\"$(rm -rf /)\"", task("$(rm -rf /)")),
         ("a`id`b; rm -rf / | sh > x && y", task("a`id`b; rm -rf / | sh > x && y")),
@@ -106,7 +106,7 @@ fn a_line_is_read_as_it_is_meant() {
         ("修好登入頁面的測試 --max-iterations 5", task("修好登入頁面的測試").at_most(5)),
         ("修好\u{3000}--max-iterations\u{3000}5", task("修好").at_most(5)),
         ("output <promise>X</promise> when done", task("output <promise>X</promise> when done")),
-        // What a paste may bring along.
+        // Characters that pasted text may contain.
         ("a\r\nb", task("a\nb")),
         ("\u{1b}[31mred\u{1b}[0m \u{202e}text\u{200b}\u{0}", task("red text")),
     ];
@@ -116,50 +116,54 @@ fn a_line_is_read_as_it_is_meant() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_named_with_how_to_mend_it() {
+fn errors_have_a_hint_how_to_fix_them() {
     let table = [
-        ("", "there is no task", "--openspec"),
-        ("   \n", "there is no task", "say what is to be done"),
-        ("\"\"", "there is no task", "say what"),
-        ("--", "there is no task", "say what"),
-        ("\u{200b}", "there is no task", "say what"),
-        ("--max-iterations 3", "there is no task", "--tasks FILE"),
-        ("--replace --promise X", "there is no task", "say what"),
+        ("", "the task is missing", "--openspec"),
+        ("   \n", "the task is missing", "describe the task"),
+        ("\"\"", "the task is missing", "describe the task"),
+        ("--", "the task is missing", "describe the task"),
+        ("\u{200b}", "the task is missing", "describe the task"),
+        ("--max-iterations 3", "the task is missing", "--tasks FILE"),
+        ("--replace --promise X", "the task is missing", "describe the task"),
         ("x --max-iterations", "`--max-iterations` needs a value", "--max-iterations 20"),
         ("x --max-iterations=", "`--max-iterations` needs a value", "--max-iterations 20"),
         ("x --max-iterations --replace", "`--max-iterations` needs a value", "--max-iterations 20"),
-        ("x --max-iterations many", "`--max-iterations many` is not a number", "0 is without limit"),
+        ("x --max-iterations many", "`--max-iterations many` is not a number", "0 means unlimited"),
         ("x --max-iterations -5", "`--max-iterations -5` is not a number", "whole number"),
         ("x --max-iterations +5", "is not a number", "whole number"),
         ("x --max-iterations 1.5", "is not a number", "whole number"),
         ("x --max-iterations 4294967296", "is not a number", "up to 4294967295"),
         ("x --max-iterations １０", "is not a number", "whole number"),
-        ("x --completion-promise", "`--completion-promise` needs the text", "ALL DONE"),
-        ("x --promise", "`--promise` needs the text", "ALL DONE"),
-        ("x --completion-promise --replace", "needs the text of the promise", "after `=`"),
-        ("x --completion-promise \"\"", "needs the text of the promise", "ALL DONE"),
-        ("x --completion-promise=", "needs the text of the promise", "ALL DONE"),
-        ("x --completion-promise ' \n '", "needs the text of the promise", "ALL DONE"),
-        ("--completion-promise -- x", "needs the text of the promise", "ALL DONE"),
-        ("x --promise '<promise>A</promise>'", "has the tags in it", "the text alone"),
-        ("x --promise DO\u{200b}NE", "hidden ones: `DONE`", "by hand"),
+        ("x --completion-promise", "`--completion-promise` needs a text", "ALL DONE"),
+        ("x --promise", "`--promise` needs a text", "ALL DONE"),
+        ("x --completion-promise --replace", "needs a text", "after `=`"),
+        ("x --completion-promise \"\"", "needs a text", "ALL DONE"),
+        ("x --completion-promise=", "needs a text", "ALL DONE"),
+        ("x --completion-promise ' \n '", "needs a text", "ALL DONE"),
+        ("--completion-promise -- x", "needs a text", "ALL DONE"),
+        ("x --promise '<promise>A</promise>'", "contains the tags", "the text alone"),
+        ("x --promise DO\u{200b}NE", "hidden characters: `DONE`", "by hand"),
         ("x --max-iterations 3 --max-iterations 3", "`--max-iterations` is given twice", "leave one"),
         ("x --promise A --completion-promise B", "`--completion-promise` is given twice", "leave one"),
         ("x --replace --replace", "`--replace` is given twice", "leave one"),
         ("--openspec --openspec", "`--openspec` is given twice", "leave one"),
-        ("--openspec a --tasks b", "`--tasks` and `--openspec` are two lists", "leave the other out"),
-        ("--tasks b --openspec", "`--openspec` and `--tasks` are two lists", "leave the other out"),
+        (
+            "--openspec a --tasks b",
+            "`--tasks` and `--openspec` both name a task list",
+            "leave one of them out",
+        ),
+        ("--tasks b --openspec", "`--openspec` and `--tasks` both name a task list", "leave one of them out"),
         ("--openspec=", "`--openspec` needs a value", "--openspec add-login"),
-        ("--openspec \u{1b}[31m", "control characters", "by hand"),
+        ("--openspec \u{1b}[31m", "control or hidden characters", "by hand"),
         ("x --tasks", "`--tasks` needs a value", "docs/tasks.md"),
-        ("x --tasks 'a\nb'", "control characters", "docs/tasks.md"),
-        ("x --until pr", "`--until pr` comes with a later version", "leave it out"),
-        ("x --until=merged", "`--until merged` comes with a later version", "leave it out"),
-        ("x --until noon", "`--until noon` is not known", "`pr` or `merged`"),
+        ("x --tasks 'a\nb'", "control or hidden characters", "docs/tasks.md"),
+        ("x --until pr", "`--until pr` is not supported yet", "leave it out"),
+        ("x --until=merged", "`--until merged` is not supported yet", "leave it out"),
+        ("x --until noon", "unknown value `--until noon`", "`pr` or `merged`"),
         ("x --until", "`--until` needs a value", "--until pr"),
-        ("x --archive", "`--archive` has nothing to archive", "--openspec"),
-        ("--tasks a --archive", "`--archive` has nothing to archive", "--openspec"),
-        ("--openspec --archive=yes", "`--archive` takes no value, and has `yes`", "write `--archive` alone"),
+        ("x --archive", "`--archive` requires `--openspec`", "archived when all its tasks are done"),
+        ("--tasks a --archive", "`--archive` requires `--openspec`", "archived when all its tasks are done"),
+        ("--openspec --archive=yes", "`--archive` takes no value, but got `yes`", "write `--archive` alone"),
         ("x --replace=no", "`--replace` takes no value", "write `--replace` alone"),
         ("x --lang", "`--lang` needs a value", "zh-TW"),
         ("x --lang 中文", "`--lang 中文` is not a language", "zh-CN"),
@@ -193,7 +197,7 @@ fn every_flag_is_used_as_its_example_says() {
 }
 
 #[test]
-fn words_are_told_apart_by_white_space_and_by_quotes_that_close() {
+fn words_are_split_at_white_space_outside_closed_quotes() {
     let table: [(&str, &[&str]); 16] = [
         ("", &[]),
         (" \n\t", &[]),
@@ -225,11 +229,11 @@ fn words_from_a_shell_mean_the_same() {
     let line = "\"do\nit\" --replace";
     assert_eq!(parse(&split(line)), read(line));
     assert_eq!(parse(&["one\ntwo".to_owned()]), Ok(task("one\ntwo")));
-    assert_eq!(parse(&[]).expect_err("nothing given").what, "there is no task");
+    assert_eq!(parse(&[]).expect_err("nothing given").what, "the task is missing");
 }
 
 #[test]
-fn a_task_that_belongs_in_a_file_is_refused_and_none_takes_long() {
+fn an_oversized_task_is_refused_quickly() {
     assert_eq!(read(&"字".repeat(LONGEST_TASK)), Ok(task(&"字".repeat(LONGEST_TASK))));
     let error = read(&"字".repeat(LONGEST_TASK + 1)).expect_err("too long");
     assert!(error.what.contains("20000 characters") && error.hint.contains("file"), "{error}");
@@ -278,7 +282,58 @@ proptest! {
 
     #[test]
     fn prose_arrives_as_it_was_typed(text in "[a-z0-9$`(){};&|<>*!#「」測試.,\n ]{1,80}") {
-        prop_assume!(!text.trim().is_empty());
+        let is_comment = |line: &str| line.trim_start().strip_prefix('#').is_some_and(|rest| !rest.starts_with(|c: char| !c.is_whitespace()));
+        prop_assume!(!text.trim().is_empty() && !text.lines().any(is_comment));
         prop_assert_eq!(read(&text), Ok(task(text.trim())));
+    }
+}
+
+/// What a document has after the command's name, to the task and the promise.
+#[test]
+fn commands_are_read_as_documents_have_them() {
+    let table = [
+        // zenithjoy-engine, both start commands.
+        (
+            "\"实现 <功能描述>，完成质检并创建 PR 后输出 <promise>QUALITY_GATE_PASSED</promise>\" \\\n    \
+             --completion-promise \"QUALITY_GATE_PASSED\"\n    # 不设置 --max-iterations = 无限循环",
+            "实现 <功能描述>，完成质检并创建 PR 后输出 <promise>QUALITY_GATE_PASSED</promise>",
+            Some("QUALITY_GATE_PASSED"),
+        ),
+        (
+            "\"修复 PR #<number> 的 CI 失败，CI 通过并合并后输出 <promise>CI_PASSED</promise>\" \\\r\n    \
+             --completion-promise \"CI_PASSED\"\r\n    # 不设置 --max-iterations = 无限循环\r\n",
+            "修复 PR #<number> 的 CI 失败，CI 通过并合并后输出 <promise>CI_PASSED</promise>",
+            Some("CI_PASSED"),
+        ),
+        ("\"task\"\\\n--promise DONE", "task", Some("DONE")),
+        ("\"task\" \\  \n--promise DONE", "task", Some("DONE")),
+        ("\\\n\"task\" --promise DONE", "task", Some("DONE")),
+        ("\"task\"\n--promise DONE\n# until --max-iterations 3 \"", "task", Some("DONE")),
+        ("\"task\" --promise DONE # not --archive", "task", Some("DONE")),
+        ("--promise DONE # why\nfix it", "fix it", Some("DONE")),
+        ("--promise DONE \\\n  # a comment between\n  \"task\"", "task", Some("DONE")),
+        ("\"task\" --promise=DONE #", "task", Some("DONE")),
+        ("\"one\ntwo # three\n# four\"\n--promise \"A\nB\"", "one\ntwo # three\n# four", Some("A B")),
+        // Typographic quotes and dashes, as editors and chats make them.
+        ("“fix the login” --completion-promise “ALL DONE”", "fix the login", Some("ALL DONE")),
+        ("”fix the login” --promise=‘ALL DONE’", "fix the login", Some("ALL DONE")),
+        ("‘don’t stop’", "don’t stop", None),
+        ("“one\ntwo”", "one\ntwo", None),
+        ("fix the “login” page", "fix the “login” page", None),
+        // What is no comment.
+        ("fix issue #42", "fix issue #42", None),
+        ("fix issue # 42 now", "fix issue # 42 now", None),
+        ("#42 is broken", "#42 is broken", None),
+        ("# Title", "# Title", None),
+        ("--promise DONE #42", "#42", Some("DONE")),
+        ("fix it\n#42 is next", "fix it\n#42 is next", None),
+        ("fix it\n## Phase 1", "fix it\n## Phase 1", None),
+        ("in C:\\temp fix\\it", "in C:\\temp fix\\it", None),
+        ("fix it \\\n  and that", "fix it and that", None),
+    ];
+    for (line, task, promise) in table {
+        let request = read(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+        assert_eq!((request.task.as_deref(), request.promise.as_deref()), (Some(task), promise), "{line:?}");
+        assert_eq!((request.max_iterations, request.archive), (None, false), "{line:?}");
     }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// How many boxes are ticked, of how many.
+/// Ticked and total boxes.
 #[test]
 fn a_box_is_a_list_item_that_begins_with_one() {
     let table = [
@@ -68,11 +68,11 @@ fn a_box_is_a_list_item_that_begins_with_one() {
 
 #[test]
 fn a_task_has_a_number_a_text_and_fields() {
-    let task = |number: &str, text: &str| Task {
+    let task = |number: &str, text: &str| ListedTask {
         number: Some(number.to_owned()).filter(|number| !number.is_empty()),
         text: text.into(),
         line: 1,
-        ..Task::default()
+        ..ListedTask::default()
     };
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     let table = [
@@ -95,12 +95,12 @@ fn a_task_has_a_number_a_text_and_fields() {
         ("a: b | c: d", task("", "a: b | c: d")),
         (
             "1.1 Do it | agent: ralph-coder",
-            Task { agent: Some("ralph-coder".into()), ..task("1.1", "Do it") },
+            ListedTask { agent: Some("ralph-coder".into()), ..task("1.1", "Do it") },
         ),
         ("1.1 Do it | agent: ", task("1.1", "Do it")),
         (
             "1.1 Run a | b | agent: A | files: src/a.rs, `b c.rs`,, | depends: 1.2, 1.3",
-            Task {
+            ListedTask {
                 agent: Some("A".into()),
                 files: words(&["src/a.rs", "b c.rs"]),
                 depends: words(&["1.2", "1.3"]),
@@ -109,7 +109,7 @@ fn a_task_has_a_number_a_text_and_fields() {
         ),
         (
             "1.1 Do it|Depends:1.2|size: 3|FILES : a",
-            Task { files: words(&["a"]), depends: words(&["1.2"]), ..task("1.1", "Do it") },
+            ListedTask { files: words(&["a"]), depends: words(&["1.2"]), ..task("1.1", "Do it") },
         ),
     ];
     for (text, expected) in table {
@@ -178,7 +178,7 @@ fn a_task_belongs_to_the_phase_above_it() {
 }
 
 #[test]
-fn the_next_task_waits_for_nothing_open() {
+fn the_next_task_has_no_open_dependencies() {
     let table = [
         ("- [x] a\n- [ ] b\n- [ ] c", Some("b")),
         ("- [ ] 1.1 a | depends: 1.2\n- [ ] 1.2 b", Some("b")),
@@ -198,7 +198,7 @@ fn the_next_task_waits_for_nothing_open() {
     }
 }
 
-/// A list that takes a time that grows with its square would be seen here: it takes minutes.
+/// Quadratic time would take minutes here.
 #[test]
 fn a_huge_list_is_read_at_once() {
     const LENGTH: usize = 1 << 18;

@@ -1,9 +1,9 @@
-//! Claude Code's dialect of hook input and output.
+//! Claude Code's hook input and output.
 //!
-//! Facts it rests on, seen with 2.1.325: the sub-agent's name is `agent_type` (there is no `subagent_type` on this event);
+//! Observed with 2.1.325: the sub-agent's name is `agent_type` (there is no `subagent_type` on this event);
 //! `decision: "allow"` is an error to the client; a block's `reason` reaches the model twice and `additionalContext`
 //! once, so the detail goes there; text of over about 10,000 characters is cut to a preview; anything else on stdout
-//! voids the answer.
+//! invalidates the answer.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::clients::hook::{
-    Audience, BackgroundWork, HookCall, HookEvent, HookReply, HookWire, Rendered, Unreadable,
+    Audience, BackgroundWork, HookCall, HookEvent, HookInputError, HookReply, HookWire, RenderedReply,
 };
 use crate::model::foreign_text::for_terminal;
 use crate::model::id::{AgentId, SessionId};
@@ -65,7 +65,7 @@ struct Input<'a> {
     background_tasks: Vec<BackgroundTask>,
 }
 
-/// An entry that is not of this form is one that we know nothing of, and no reason to throw the whole input away.
+/// An entry of another form is ignored instead of rejecting the whole input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct BackgroundTask {
@@ -75,7 +75,7 @@ struct BackgroundTask {
     description: String,
 }
 
-/// Read only where a tool's file matters.
+/// Read only if the tool's file matters.
 #[derive(Deserialize)]
 struct ToolInput {
     #[serde(default)]
@@ -89,9 +89,9 @@ struct ToolFile {
     file_path: Option<String>,
 }
 
-pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
+pub fn parse(bytes: &[u8]) -> Result<HookCall, HookInputError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Unreadable::Empty);
+        return Err(HookInputError::Empty);
     }
     let read = |bytes| serde_json::from_slice::<Input<'_>>(bytes);
     let repaired;
@@ -99,7 +99,7 @@ pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
         Ok(input) => input,
         Err(error) => {
             repaired = without_lone_surrogates(bytes);
-            read(&repaired).map_err(|_| Unreadable::NotAHookInput(error.to_string()))?
+            read(&repaired).map_err(|_| HookInputError::NotAHookInput(error.to_string()))?
         }
     };
     let text = |value: Option<Cow<'_, str>>| value.filter(|text| !text.is_empty()).map(Cow::into_owned);
@@ -117,7 +117,7 @@ pub fn parse(bytes: &[u8]) -> Result<HookCall, Unreadable> {
     })
 }
 
-/// JavaScript writes half of a character that was cut in two as an escape that is no character: it is replaced.
+/// JavaScript writes a truncated character as a lone surrogate escape, which is replaced.
 fn without_lone_surrogates(bytes: &[u8]) -> Vec<u8> {
     let code = |at: usize| -> Option<u16> {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -125,7 +125,7 @@ fn without_lone_surrogates(bytes: &[u8]) -> Vec<u8> {
     };
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {
-        // Another escape is taken whole: what follows an escaped backslash is no escape.
+        // Other escapes are copied whole, so that an escaped backslash does not start one.
         let length = match (code(at), code(at + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (Some(0xd800..=0xdfff), _) => {
@@ -171,7 +171,7 @@ fn event(input: &Input<'_>, bytes: &[u8]) -> HookEvent {
     }
 }
 
-/// What an agent waits for: other agents. A shell or a monitor may run all day.
+/// An agent waits only for other agents; shells and monitors may run indefinitely.
 fn waited_for(tasks: &[BackgroundTask]) -> Vec<BackgroundWork> {
     let waits = |task: &&BackgroundTask| {
         task.status == "running" && matches!(task.r#type.as_str(), "subagent" | "teammate" | "workflow")
@@ -184,7 +184,7 @@ fn tools_file(bytes: &[u8]) -> Option<String> {
     serde_json::from_slice::<ToolInput>(bytes).ok()?.tool_input.file_path
 }
 
-/// What the client calls an event that we answer.
+/// The client's name of an answered event.
 fn name_of(event: &HookEvent) -> Option<&str> {
     Some(event_name(event)).filter(|_| !matches!(event, HookEvent::Other(_)))
 }
@@ -208,13 +208,13 @@ fn event_name(event: &HookEvent) -> &str {
     }
 }
 
-/// Whether the answer to an event may carry words for an agent: for the session's own, or for the one that starts.
+/// Whether the answer may contain context for the session's agent or for the agent that starts.
 fn takes_context(event: &HookEvent) -> bool {
-    can_tell_agent(event) || matches!(event, HookEvent::SubagentStart)
+    reaches_agent(event) || matches!(event, HookEvent::SubagentStart)
 }
 
-/// What an event's answer can carry without holding anybody. Additional context on a stop event would hold.
-pub fn can_tell_agent(event: &HookEvent) -> bool {
+/// Whether the answer can reach the agent without blocking; additional context on a stop event would block.
+pub fn reaches_agent(event: &HookEvent) -> bool {
     matches!(
         event,
         HookEvent::UserPromptSubmit { .. }
@@ -224,8 +224,8 @@ pub fn can_tell_agent(event: &HookEvent) -> bool {
     )
 }
 
-/// Whether the client shows a `systemMessage` of this call; when a sub-agent stops, and inside one, it is lost.
-fn can_tell_person(call: &HookCall) -> bool {
+/// Whether the client shows a `systemMessage` of this call; it is lost inside a sub-agent and when one stops.
+fn reaches_user(call: &HookCall) -> bool {
     let shown = matches!(
         call.event,
         HookEvent::UserPromptSubmit { .. }
@@ -237,31 +237,31 @@ fn can_tell_person(call: &HookCall) -> bool {
 }
 
 fn audience(call: &HookCall) -> Audience {
-    Audience { user: can_tell_person(call), agent: can_tell_agent(&call.event) }
+    Audience { user: reaches_user(call), agent: reaches_agent(&call.event) }
 }
 
-pub fn render(reply: &HookReply, event: &HookEvent) -> Rendered {
+pub fn render(reply: &HookReply, event: &HookEvent) -> RenderedReply {
     match (reply, event) {
-        // Here the client hears nothing but an exit code and what stands on stderr.
+        // For these events the client only reads the exit code and stderr.
         (
             HookReply::Block { reason, detail, .. },
             HookEvent::TeammateIdle | HookEvent::TaskCompleted { .. },
-        ) => Rendered {
+        ) => RenderedReply {
             stderr: format!("{reason}\n\n{}\n", shortened(detail)),
             exit_code: 2,
-            ..Rendered::default()
+            ..RenderedReply::default()
         },
-        _ => Rendered { stdout: in_json(reply, event), ..Rendered::default() },
+        _ => RenderedReply { stdout: in_json(reply, event), ..RenderedReply::default() },
     }
 }
 
 fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
     let value = match reply {
         HookReply::Silent => return Vec::new(),
-        HookReply::Tell { person, agent } => {
+        HookReply::Notify { user, agent } => {
             let mut value = json!({});
-            if let Some(person) = person {
-                value["systemMessage"] = json!(for_terminal(person, &[]));
+            if let Some(user) = user {
+                value["systemMessage"] = json!(for_terminal(user, &[]));
             }
             if let Some(agent) = agent.as_ref().filter(|_| takes_context(event)) {
                 value["hookSpecificOutput"] =
@@ -272,26 +272,25 @@ fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
             }
             value
         }
-        // Context alone would hold too, but not on clients before 2.1.163.
-        HookReply::Block { reason, detail, person } => {
+        // Context alone blocks too, but only since 2.1.163.
+        HookReply::Block { reason, detail, user } => {
             let mut value = json!({
                 "decision": "block",
                 "reason": for_terminal(reason, &[]),
                 "hookSpecificOutput": {"hookEventName": event_name(event), "additionalContext": shortened(detail)},
             });
-            if let Some(person) = person {
-                value["systemMessage"] = json!(for_terminal(person, &[]));
+            if let Some(user) = user {
+                value["systemMessage"] = json!(for_terminal(user, &[]));
             }
             value
         }
-        // After a command a block leaves nothing of it in the session; after plain words it would leave them in the input
-        // box.
-        HookReply::Answer { person } if matches!(event, HookEvent::UserPromptExpansion { .. }) => json!({
+        // Blocking removes a command from the session, but would leave plain text in the input box.
+        HookReply::Answer { user } if matches!(event, HookEvent::UserPromptExpansion { .. }) => json!({
             "decision": "block",
-            "reason": for_terminal(person, &[]),
+            "reason": for_terminal(user, &[]),
             "hookSpecificOutput": {"hookEventName": event_name(event), "suppressOriginalPrompt": true},
         }),
-        HookReply::Answer { person } => json!({"continue": false, "stopReason": for_terminal(person, &[])}),
+        HookReply::Answer { user } => json!({"continue": false, "stopReason": for_terminal(user, &[])}),
         HookReply::Deny { reason } => json!({"hookSpecificOutput": {
             "hookEventName": event_name(event),
             "permissionDecision": "deny",
@@ -303,25 +302,25 @@ fn in_json(reply: &HookReply, event: &HookEvent) -> Vec<u8> {
     bytes
 }
 
-/// What the client makes of an answer on stdout: the other way round of [`render`], for `ralph doctor` and `ralph demo`.
+/// Parses an answer on stdout like the client, the inverse of [`render`], for `ralph doctor` and `ralph demo`.
 pub fn read_answer(stdout: &[u8]) -> HookReply {
     let Ok(answer) = serde_json::from_slice::<Value>(stdout) else { return HookReply::Silent };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let own = &answer["hookSpecificOutput"];
-    let person = text(&answer["systemMessage"]);
+    let user = text(&answer["systemMessage"]);
     let agent = text(&own["additionalContext"]);
     let reason = text(&answer["reason"]).unwrap_or_default();
     if own["permissionDecision"] == "deny" {
         return HookReply::Deny { reason: text(&own["permissionDecisionReason"]).unwrap_or_default() };
     }
-    if let (true, Some(person)) = (answer["continue"] == false, text(&answer["stopReason"])) {
-        return HookReply::Answer { person };
+    if let (true, Some(user)) = (answer["continue"] == false, text(&answer["stopReason"])) {
+        return HookReply::Answer { user };
     }
     match (answer["decision"] == "block", own["suppressOriginalPrompt"] == true) {
-        (true, true) => HookReply::Answer { person: reason },
-        (true, false) => HookReply::Block { reason, detail: agent.unwrap_or_default(), person },
-        (false, _) if person.is_none() && agent.is_none() => HookReply::Silent,
-        (false, _) => HookReply::Tell { person, agent },
+        (true, true) => HookReply::Answer { user: reason },
+        (true, false) => HookReply::Block { reason, detail: agent.unwrap_or_default(), user },
+        (false, _) if user.is_none() && agent.is_none() => HookReply::Silent,
+        (false, _) => HookReply::Notify { user, agent },
     }
 }
 

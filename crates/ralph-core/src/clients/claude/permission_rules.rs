@@ -1,13 +1,13 @@
-//! What an agent on Claude Code may run without being asked, as its `--allowedTools` takes it.
+//! Permission rules for Claude Code's `--allowedTools`.
 //!
-//! Seen with 2.1.325: `Bash(CMD:*)` allows the command as it stands, with further arguments, behind `timeout`, and piped
-//! into a harmless command such as `tail`; every other part of a longer line still has to be allowed by itself. A line
-//! of several commands is allowed by exactly that line. Brackets inside brackets match nothing.
+//! Observed with 2.1.325: `Bash(CMD:*)` allows the command itself, with further arguments, after `timeout`, and piped
+//! into a harmless command such as `tail`; every other part of a longer line needs its own rule. A line of several
+//! commands is allowed by exactly that line. Nested brackets match nothing.
 
 use crate::clients::profile::is_rule;
 use crate::model::gate::Gate;
 
-/// The gates' own commands, then what the person allows beyond that.
+/// The gates' commands, then the user's additional rules.
 pub(crate) fn rules(gates: &[Gate], allow: &[String]) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     let gates = gates.iter().filter_map(|gate| rule(gate.run.trim()));
@@ -20,11 +20,11 @@ pub(crate) fn rules(gates: &[Gate], allow: &[String]) -> Vec<String> {
     rules
 }
 
-/// None for a command that no rule can hold: it would be taken for something else.
+/// None for a command that a rule cannot express.
 fn rule(command: &str) -> Option<String> {
     let fits = !command.is_empty() && !command.contains(char::is_control) && brackets_are_flat(command);
     let is_plain = !command.contains([';', '|', '&', '>', '<', '`', '$', '(', ')', '{', '*', '\\'])
-        // A variable before the command is part of what has to match.
+        // A variable before the command is part of the match.
         && !command.split_whitespace().next().is_some_and(|word| word.contains('='));
     fits.then(|| if is_plain { format!("Bash({command}:*)") } else { format!("Bash({command})") })
 }
@@ -46,24 +46,13 @@ fn brackets_are_flat(command: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::gate::{DEFAULT_TIMEOUT, Order};
-    use crate::model::id::GateName;
 
     fn gate(run: &str) -> Gate {
-        Gate {
-            name: GateName::new(run),
-            run: run.into(),
-            timeout: DEFAULT_TIMEOUT,
-            advisory: false,
-            inputs: Vec::new(),
-            retries: 0,
-            results: None,
-            order: Order::AfterAllAbove,
-        }
+        Gate::sample(run, run)
     }
 
     #[test]
-    fn a_command_becomes_the_rule_that_allows_it_and_no_more() {
+    fn a_command_becomes_the_rule_that_allows_exactly_it() {
         let table = [
             ("cargo test --workspace", Some("Bash(cargo test --workspace:*)")),
             ("  pnpm lint\n", Some("Bash(pnpm lint:*)")),
@@ -84,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_person_allows_comes_after_the_gates_and_is_never_a_flag() {
+    fn user_rules_come_after_the_gates_and_are_never_flags() {
         let allow = ["WebFetch", " Bash(git push:*) ", "--dangerously-skip-permissions", "", "Bash(make:*)"];
         assert_eq!(
             rules(&[gate("make"), gate("make")], &allow.map(str::to_owned)),

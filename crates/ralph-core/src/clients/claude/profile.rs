@@ -1,4 +1,4 @@
-//! How the driver calls Claude Code, and services that are reached through it.
+//! How the driver runs Claude Code, also with other services.
 
 use crate::clients::profile::{Argument, DEFAULT_ITERATIONS, Profile, Value, resume, with_places};
 use crate::clients::stream::dialect::Dialect;
@@ -6,7 +6,7 @@ use crate::clients::stream::dialect::Dialect;
 /// Twice as many as for the default agent.
 const MORE_ITERATIONS: u32 = 2 * DEFAULT_ITERATIONS;
 
-const NOT_TRIED: &str = "not tried against the service";
+const NOT_TESTED: &str = "not tested against the service";
 
 pub(crate) const NAME: &str = "claude";
 
@@ -20,14 +20,13 @@ pub(crate) fn claude() -> Profile {
         resume: resume(&["--resume", "{session}"]),
         cost_flag: Some("--max-budget-usd".into()),
         model_flag: Some("--model".into()),
-        may: "edit files in the project and run the gates' own commands; what else is allowed is in your `allow:` list"
-            .into(),
+        may: "edit files in the project and run the gates' own commands; your `allow:` list adds more".into(),
         how_to_get: "npm install -g @anthropic-ai/claude-code".into(),
         ..Profile::of_client(NAME, Dialect::Claude)
     }
 }
 
-/// Claude Code that talks to another service. The key of the person's own account never goes there.
+/// Claude Code with another service, which never gets the key of the user's own account.
 fn claude_at(name: &str, address: &str, key: &str, model: &str, small_model: &str) -> Profile {
     let literal = |text: &str| Value::Literal(text.to_owned());
     let environment = [
@@ -43,7 +42,7 @@ fn claude_at(name: &str, address: &str, key: &str, model: &str, small_model: &st
         name: name.into(),
         environment: environment.map(|(variable, value)| (variable.to_owned(), value)).into(),
         max_iterations: MORE_ITERATIONS,
-        note: Some(format!("{NOT_TRIED}; the price that the client shows is not this service's")),
+        note: Some(format!("{NOT_TESTED}; the price that the client shows is not this service's")),
         ..claude()
     }
 }

@@ -1,8 +1,8 @@
 //! Claude Code's `stream-json`, as 2.1.325 writes it.
 //!
-//! Facts it rests on: one run can print several results, each with what was used since the one before; the running total
-//! goes on over a resumed session; an answer that the service refused is a *success* with `is_error`; a denial is told
-//! when it happens without what was asked for, and once more in the result with it.
+//! Observed: one run can print several results, each with the usage since the previous one; the running total continues
+//! over a resumed session; a refused request is a *success* with `is_error`; a denial is printed when it happens, and
+//! again with its input in the result.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,8 +10,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::clients::stream::loose::{Add, Few, FirstText, Flag, Number, Object, Sum, Text, object};
-use crate::clients::stream::{AgentEvent, Line, Out, ReadLines, RunResult, Tokens, is_limit, is_session_id};
+use crate::clients::stream::loose::{Add, FirstObjects, FirstText, Flag, Number, Object, Sum, Text, object};
+use crate::clients::stream::{
+    AgentEvent, EventSink, LineMeaning, ReadLines, RunResult, Tokens, is_limit, is_session_id,
+};
 use crate::model::id::SessionId;
 use crate::model::money::Micros;
 
@@ -44,14 +46,14 @@ struct Row {
     total_cost_usd: Number,
     usage: Object<Usage>,
     model_usage_since_last_result: Object<Sum<ModelUsage>>,
-    permission_denials: Few<PermissionDenial>,
+    permission_denials: FirstObjects<PermissionDenial>,
     api_error_status: Number,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Message {
-    content: Few<Block>,
+    content: FirstObjects<Block>,
 }
 
 #[derive(Default, Deserialize)]
@@ -64,7 +66,7 @@ struct Block {
     input: Object<Input>,
 }
 
-/// The keys of a tool's input that say most about it.
+/// The most informative keys of a tool's input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Input {
@@ -143,7 +145,7 @@ struct RateLimit {
     rate_limit_type: Text,
 }
 
-/// What is known of the tool calls that have not been answered yet, and which denials were already told.
+/// Pending tool calls and reported denials.
 const REMEMBERED: usize = 256;
 const LONGEST_ID: usize = 128;
 
@@ -153,7 +155,7 @@ pub(crate) struct ClaudeReader {
     total: Micros,
     calls: VecDeque<(String, String)>,
     denied: VecDeque<String>,
-    /// A limit that the service spoke of and that nothing has come after.
+    /// A reported limit that nothing has followed.
     limit: Option<Pending>,
 }
 
@@ -173,7 +175,7 @@ impl ClaudeReader {
         }
     }
 
-    fn meet(&mut self, session: &Text, out: &mut Out<'_>) {
+    fn meet(&mut self, session: &Text, out: &mut EventSink<'_>) {
         if let Some(id) = session.filled().filter(|id| is_session_id(id))
             && self.session.as_deref() != Some(id)
         {
@@ -182,7 +184,7 @@ impl ClaudeReader {
         }
     }
 
-    fn system(&mut self, row: &Row, out: &mut Out<'_>) -> Line {
+    fn system(&mut self, row: &Row, out: &mut EventSink<'_>) -> LineMeaning {
         match row.subtype.as_str() {
             "api_retry" => self.retry(row, out),
             "permission_denied" => self.deny(row, out),
@@ -199,15 +201,15 @@ impl ClaudeReader {
             | "task_updated"
             | "task_notification"
             | "background_tasks_changed" => {}
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
-        Line::Known
+        LineMeaning::Known
     }
 
-    fn retry(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn retry(&mut self, row: &Row, out: &mut EventSink<'_>) {
         let status: Option<u16> = row.error_status.small();
         let why = out.name(row.error.as_str());
-        // The last of its tries: if nothing follows, the client was given nothing more.
+        // The last retry: if nothing follows, the limit ended the run.
         let is_last = row.attempt.count() >= row.max_retries.count();
         if status.is_some_and(is_limit) && is_last && self.limit.is_none() {
             self.limit = Some(Pending { until: None, why: why.clone() });
@@ -220,7 +222,7 @@ impl ClaudeReader {
         });
     }
 
-    fn deny(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn deny(&mut self, row: &Row, out: &mut EventSink<'_>) {
         let id = row.tool_use_id.as_str();
         let about = self.calls.iter().find(|(call, _)| call == id).map(|(_, about)| about.clone());
         remember(&mut self.denied, id.to_owned(), id.len());
@@ -235,14 +237,14 @@ impl ClaudeReader {
         });
     }
 
-    fn assistant(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn assistant(&mut self, row: &Row, out: &mut EventSink<'_>) {
         if !row.is_api_error_message.0 {
             self.limit = None;
         }
         let is_main_agent = row.parent_tool_use_id.0.is_none();
         for block in row.message.0.iter().flat_map(|message| &message.content.0) {
             match block.r#type.as_str() {
-                // What a sub-agent says, it says to the agent.
+                // A sub-agent's messages go to the agent, not to the user.
                 "text" if is_main_agent => out.said(block.text.as_str()),
                 "tool_use" => self.call(block, out),
                 _ => {}
@@ -250,14 +252,14 @@ impl ClaudeReader {
         }
     }
 
-    fn call(&mut self, block: &Block, out: &mut Out<'_>) {
+    fn call(&mut self, block: &Block, out: &mut EventSink<'_>) {
         let about = block.input.0.as_ref().map(Input::about).unwrap_or_default();
         let id = block.id.as_str();
         remember(&mut self.calls, (id.to_owned(), out.one_line(about)), id.len());
         out.used_tool(block.name.as_str(), about);
     }
 
-    fn result(&mut self, row: &Row, out: &mut Out<'_>) {
+    fn result(&mut self, row: &Row, out: &mut EventSink<'_>) {
         let is_error = row.is_error.0 || row.subtype.as_str().starts_with("error");
         let status: Option<u16> = row.api_error_status.small();
         let text = row.result.filled().unwrap_or(row.errors.0.as_str());
@@ -280,8 +282,8 @@ impl ClaudeReader {
         out.put(AgentEvent::Result(result));
     }
 
-    /// All that this result lists; those that were not told when they happened are told now.
-    fn denials(&mut self, row: &Row, out: &mut Out<'_>) -> Vec<(String, String)> {
+    /// Reports the denials in this result that were not reported before.
+    fn denials(&mut self, row: &Row, out: &mut EventSink<'_>) -> Vec<(String, String)> {
         let mut denials = Vec::new();
         for denial in &row.permission_denials.0 {
             let about = denial.tool_input.0.as_ref().map(Input::about).unwrap_or_default();
@@ -295,22 +297,22 @@ impl ClaudeReader {
         denials
     }
 
-    /// What was spent since the last result: as the client says, else by how much its running total has grown.
+    /// The cost since the last result: as reported, otherwise the growth of the running total.
     fn cost(&mut self, row: &Row) -> Option<Micros> {
         let total = row.total_cost_usd.0.and_then(Micros::from_dollars);
         let before = self.total;
         self.total = total.unwrap_or(before);
         match &row.model_usage_since_last_result.0 {
             Some(usage) => Micros::from_dollars(usage.0.cost_usd.0.unwrap_or(0.0)),
-            // A total that has shrunk was begun anew.
+            // A smaller total means that it was reset.
             None => total.map(|total| if total < before { total } else { total.minus(before) }),
         }
     }
 }
 
 impl ReadLines for ClaudeReader {
-    fn line(&mut self, line: &str, out: &mut Out<'_>) -> Line {
-        let Some(row) = object::<Row>(line) else { return Line::Unknown };
+    fn line(&mut self, line: &str, out: &mut EventSink<'_>) -> LineMeaning {
+        let Some(row) = object::<Row>(line) else { return LineMeaning::Unknown };
         let kind = row.r#type.as_str();
         if matches!(kind, "system" | "assistant" | "user" | "result") {
             self.meet(&row.session_id, out);
@@ -321,12 +323,12 @@ impl ReadLines for ClaudeReader {
             "result" => self.result(&row, out),
             "rate_limit_event" => self.rate_limit(&row),
             "user" | "stream_event" | "tool_progress" | "tool_use_summary" => {}
-            _ => return Line::Unknown,
+            _ => return LineMeaning::Unknown,
         }
-        Line::Known
+        LineMeaning::Known
     }
 
-    fn end(&mut self, out: &mut Out<'_>) {
+    fn end(&mut self, out: &mut EventSink<'_>) {
         if let Some(Pending { until, why }) = self.limit.take() {
             out.limit_reached(until, &why);
         }
@@ -343,13 +345,13 @@ fn remember<T>(list: &mut VecDeque<T>, entry: T, id_length: usize) {
     list.push_back(entry);
 }
 
-/// A moment in seconds; one that is too far away for that is in milliseconds.
+/// A timestamp in seconds, or in milliseconds if it is too large.
 fn moment(number: f64) -> Option<Timestamp> {
     let seconds = if number > 1e11 { number / 1e3 } else { number };
     (seconds > 0.0).then(|| Timestamp::from_second(seconds as i64).ok()).flatten()
 }
 
-/// Of all agents of the run where the client says it, else of the main one.
+/// The tokens of all agents if reported, otherwise of the main one.
 fn tokens(row: &Row) -> Tokens {
     let sum = |input: Number, written: Number, read: Number, output: Number| {
         let count = |number: Number| number.count().unwrap_or(0);

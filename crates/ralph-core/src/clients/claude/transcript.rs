@@ -1,5 +1,5 @@
-//! What the client wrote down of a session, as far as anybody here looks: whether a tool was called between two stops,
-//! and whether the person has typed a command that waits for the turn to end.
+//! Reads a session's transcript: the last tool call, and whether the user queued a cancel command for the end of the
+//! turn.
 
 use serde::Deserialize;
 
@@ -36,10 +36,10 @@ struct Block {
     tool_use_id: Option<String>,
 }
 
-/// The id of the last tool call in the end of a transcript. What was cut off at its beginning is no line.
+/// The id of the last tool call in the tail of a transcript, whose first line may be incomplete.
 pub fn last_tool_call(tail: &[u8]) -> Option<String> {
     let calls = |line: &[u8]| {
-        // Most lines are not worth reading whole.
+        // Most lines need no full parse.
         if !line.windows(8).any(|window| window == b"tool_use") {
             return None;
         }
@@ -70,14 +70,14 @@ impl QueueRow {
         matches!(command, "/cancel-ralph" | "/ralph:cancel-ralph")
     }
 
-    /// A client folds words and notifications into the running turn, but no command.
+    /// The client merges text and notifications into the running turn, but not commands.
     fn is_command(&self) -> bool {
         self.content.starts_with('/')
     }
 }
 
-/// Whether the person has cancelled the loop and the client keeps that for the end of the turn: when it was typed. A turn
-/// that is held for ever has no end, and a command that is typed meanwhile fires no event.
+/// When the user typed a cancel command that the client queued for the end of the turn. A queued command fires no hook
+/// event, and a blocked turn does not end.
 pub fn queued_cancel(tail: &[u8]) -> Option<String> {
     let mut queue: Vec<QueueRow> = Vec::new();
     for line in tail.split(|byte| *byte == b'\n') {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_call_is_found_by_itself_or_by_its_result() {
+    fn the_last_call_is_found_by_its_use_or_its_result() {
         let call = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"t1","name":"Bash"}]}}"#;
         let result = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t2","content":"out"}]}}"#;
         let words = r#"{"type":"user","message":{"content":"I said tool_use"}}"#;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queued_cancel_is_seen_until_it_is_taken_up() {
+    fn a_queued_cancel_is_seen_until_it_is_dequeued() {
         let enqueue = |what: &str| {
             format!("{{\"type\":\"queue-operation\",\"operation\":\"enqueue\",\"content\":\"{what}\"}}\n")
         };

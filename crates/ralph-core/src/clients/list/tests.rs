@@ -1,42 +1,32 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::clients::profile::{Argument, CommandLine, Context, PromptBy, RunWish, Value, command_line};
-use crate::model::gate::{DEFAULT_TIMEOUT, Order};
-use crate::model::id::{GateName, SessionId};
+use crate::clients::profile::{Argument, CommandLine, Context, PromptBy, RunOptions, Value, command_line};
+use crate::model::id::SessionId;
 
 const PROMPT: &str = "/home/user/.ralph/prompt 3.md";
 const SENTENCE: &str = "Read the file /home/user/.ralph/prompt 3.md and do what it says.";
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
 fn gates() -> Vec<Gate> {
-    vec![Gate {
-        name: GateName::new("test"),
-        run: "cargo test".into(),
-        timeout: DEFAULT_TIMEOUT,
-        advisory: false,
-        inputs: Vec::new(),
-        retries: 0,
-        results: None,
-        order: Order::AfterAllAbove,
-    }]
+    vec![Gate::sample("test", "cargo test")]
 }
 
 fn profile(name: &str) -> Profile {
     find(name, &[]).expect(name)
 }
 
-/// A first run with nothing asked for, and a later one with everything.
+/// A first run without options, and a later one with all of them.
 fn both(profile: &Profile) -> (CommandLine, CommandLine) {
     let (gates, allow) = (gates(), ["WebFetch".to_owned()]);
-    let plain = RunWish {
+    let plain = RunOptions {
         prompt_file: Path::new(PROMPT),
         allowed: allowed_tools(&gates, &[]),
         context: Context::Fresh,
         budget_left: None,
         model: None,
     };
-    let full = RunWish {
+    let full = RunOptions {
         allowed: allowed_tools(&gates, &allow),
         context: Context::Continue(SessionId::new(SESSION)),
         budget_left: Some(Micros::new(2_500_000)),
@@ -46,11 +36,11 @@ fn both(profile: &Profile) -> (CommandLine, CommandLine) {
     (command_line(profile, &plain), command_line(profile, &full))
 }
 
-/// Name, program, arguments of the first run, those of the full one, and whether the prompt is on stdin.
+/// Name, program, arguments of the first and the full run, and whether the prompt is on stdin.
 type Call = (&'static str, &'static str, &'static [&'static str], &'static [&'static str], bool);
 
 #[test]
-fn every_client_is_called_as_its_real_runs_showed() {
+fn every_client_is_called_as_recorded_in_real_runs() {
     const CLAUDE: [&str; 6] =
         ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"];
     let table: [Call; 8] = [
@@ -141,7 +131,7 @@ fn every_client_is_called_as_its_real_runs_showed() {
 }
 
 #[test]
-fn the_other_services_get_their_own_key_and_nobody_elses() {
+fn other_services_get_only_their_own_key() {
     for (name, address, key, model) in [
         ("glm5", "https://api.z.ai/api/anthropic", "ZAI_API_KEY", "glm-5"),
         ("minimax", "https://api.minimax.io/anthropic", "MINIMAX_API_KEY", "MiniMax-M2.1"),
@@ -149,7 +139,7 @@ fn the_other_services_get_their_own_key_and_nobody_elses() {
         let profile = profile(name);
         assert_eq!(both(&profile).0.arguments, both(&self::profile("claude")).0.arguments);
         assert_eq!((profile.max_iterations, profile.program.as_str()), (30, "claude"));
-        assert!(profile.note.as_deref().is_some_and(|note| note.contains("not tried against the service")));
+        assert!(profile.note.as_deref().is_some_and(|note| note.contains("not tested against the service")));
         assert_eq!(profile.needs().collect::<Vec<_>>(), [key]);
         let value = |name: &str| {
             let row = profile.environment.iter().find(|(variable, _)| variable == name);
@@ -164,7 +154,7 @@ fn the_other_services_get_their_own_key_and_nobody_elses() {
 }
 
 #[test]
-fn a_row_is_complete_and_can_be_told_from_the_others() {
+fn every_profile_is_complete_and_unique() {
     let rows = built_in();
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["claude", "glm5", "minimax", "codex", "gemini", "copilot", "opencode", "amp"]);
@@ -176,7 +166,7 @@ fn a_row_is_complete_and_can_be_told_from_the_others() {
         );
         let has_prompt = row.arguments.contains(&Argument::Prompt);
         assert_eq!(has_prompt, row.prompt == PromptBy::NamedFile, "{}", row.name);
-        // A place without the flag for it would say nothing, and the other way round.
+        // A value and its flag must occur together.
         for (place, has_flag) in [
             (Argument::Session, row.resume.is_some()),
             (Argument::Model, row.model_flag.is_some()),
@@ -190,7 +180,7 @@ fn a_row_is_complete_and_can_be_told_from_the_others() {
 }
 
 #[test]
-fn an_agent_is_found_by_its_name_and_the_persons_own_comes_first() {
+fn an_agent_is_found_by_name_and_the_users_own_comes_first() {
     let mine = Profile::of_command("claude", "./mine", ["--headless".to_owned()], Dialect::Codex, Some(4));
     let own = [mine.clone(), Profile::of_command("mine", "./x", [], Dialect::Plain, None)];
     assert_eq!(find("claude", &own), Ok(mine));
@@ -202,10 +192,10 @@ fn an_agent_is_found_by_its_name_and_the_persons_own_comes_first() {
 }
 
 #[test]
-fn a_session_that_is_no_id_never_reaches_the_command_line() {
+fn an_invalid_session_id_never_reaches_the_command_line() {
     for id in ["--dangerously-skip-permissions", "-x", "", "a b", "../x"] {
         let gates = gates();
-        let wish = RunWish {
+        let wish = RunOptions {
             prompt_file: Path::new(PROMPT),
             allowed: allowed_tools(&gates, &[]),
             context: Context::Continue(SessionId::new(id)),
@@ -218,7 +208,7 @@ fn a_session_that_is_no_id_never_reaches_the_command_line() {
 }
 
 #[test]
-fn the_model_of_a_profile_is_used_where_nobody_asks_for_another() {
+fn a_profiles_model_is_the_default() {
     let profile = Profile { model: Some("its-own".into()), ..profile("codex") };
     let (plain, full) = both(&profile);
     let model = |line: &CommandLine| {

@@ -1,13 +1,13 @@
-//! How a client writes what its headless runs print, by name.
+//! The output formats of headless clients, by name.
 
 use serde::{Deserialize, Serialize};
 
-/// How a client writes its stream.
+/// The output format of a client.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
-    /// `stream-json` of Claude Code, and of what speaks like it.
+    /// `stream-json` of Claude Code and compatible clients.
     Claude,
     Codex,
     Gemini,
@@ -21,7 +21,7 @@ impl Dialect {
     pub const ALL: [Self; 6] =
         [Self::Claude, Self::Codex, Self::Gemini, Self::Copilot, Self::OpenCode, Self::Plain];
 
-    /// As a config names it.
+    /// The name in a config.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -33,8 +33,8 @@ impl Dialect {
         }
     }
 
-    /// Whether a client that speaks it says what its runs cost.
-    pub fn tells_cost(self) -> bool {
+    /// Whether the format reports the cost of a run.
+    pub fn reports_cost(self) -> bool {
         match self {
             Self::Claude | Self::OpenCode => true,
             Self::Codex | Self::Gemini | Self::Copilot | Self::Plain => false,

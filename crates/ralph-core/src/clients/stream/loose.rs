@@ -1,5 +1,5 @@
-//! Reading another program's JSON without trusting its shape: a field of another type than expected is as good as absent,
-//! a list is kept only as far as somebody looks, and nothing that is skipped takes memory.
+//! Tolerant parsing of another program's JSON: a field of an unexpected type counts as absent, lists are bounded, and
+//! skipped values take no memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,8 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// One line as a row of fields; none where it is no JSON object. Half of a surrogate pair, which a program in JavaScript
-/// writes without a second thought, does not cost the line.
+/// Parses one line; none if it is not a JSON object. Lone surrogates, which JavaScript programs write, are replaced.
 pub(crate) fn object<T: DeserializeOwned>(line: &str) -> Option<T> {
     if !line.starts_with('{') {
         return None;
@@ -20,33 +19,33 @@ pub(crate) fn object<T: DeserializeOwned>(line: &str) -> Option<T> {
     }
 }
 
-/// The line with every half of a surrogate pair replaced; none where there is no such half.
+/// The line with lone surrogates replaced; none if it has none.
 fn without_half_pairs(line: &str) -> Option<String> {
     let unit = |at: usize| {
         let digits = line.get(at..)?.strip_prefix("\\u")?.get(..4)?;
         u16::from_str_radix(digits, 16).ok()
     };
-    let mut mended = String::with_capacity(line.len());
+    let mut fixed = String::with_capacity(line.len());
     let (mut from, mut at, mut changed) = (0, 0, false);
     while let Some(found) = line[at..].find('\\') {
         at += found;
         match (unit(at), unit(at + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => at += 12,
             (Some(0xd800..=0xdfff), _) => {
-                mended.push_str(&line[from..at]);
-                mended.push_str("\\ufffd");
+                fixed.push_str(&line[from..at]);
+                fixed.push_str("\\ufffd");
                 at += 6;
                 (from, changed) = (at, true);
             }
-            // Any other escape: its second character begins no new one.
+            // Any other escape is skipped whole.
             _ => at += 1 + line[at + 1..].chars().next().map_or(0, char::len_utf8),
         }
     }
-    mended.push_str(&line[from..]);
-    changed.then_some(mended)
+    fixed.push_str(&line[from..]);
+    changed.then_some(fixed)
 }
 
-/// What a field may be made of. Each type takes what it is for; everything else is skipped and leaves the default.
+/// The possible values of a field. Each type overrides what it accepts; anything else leaves the default.
 trait Loose<'de>: Default {
     fn from_text(_text: &str) -> Self {
         Self::default()
@@ -133,11 +132,11 @@ deserialize_loosely! {
     [] Flag;
     [] FirstText;
     [T: Deserialize<'de>] Object<T>;
-    [T: Deserialize<'de>] Few<T>;
+    [T: Deserialize<'de>] FirstObjects<T>;
     [T: Deserialize<'de> + Add + Default] Sum<T>;
 }
 
-/// A text, or nothing.
+/// An optional text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) Option<String>);
 
@@ -146,7 +145,7 @@ impl Text {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// The text where there is one with something in it.
+    /// The text, if it is not empty.
     pub(crate) fn filled(&self) -> Option<&str> {
         self.0.as_deref().filter(|text| !text.trim().is_empty())
     }
@@ -158,14 +157,14 @@ impl Loose<'_> for Text {
     }
 }
 
-/// A number, or nothing.
+/// An optional number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Number(pub(crate) Option<f64>);
 
 impl Number {
-    /// As a count; a fraction or a negative number is none.
+    /// As a count; none for fractions and negative numbers.
     pub(crate) fn count(self) -> Option<u64> {
-        // Up to here a float counts exactly.
+        // Floats are exact up to here.
         const MOST: f64 = 9_007_199_254_740_992.0;
         self.0
             .filter(|number| (0.0..=MOST).contains(number) && number.fract() == 0.0)
@@ -183,7 +182,7 @@ impl Loose<'_> for Number {
     }
 }
 
-/// True only where it says `true`.
+/// True only for `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flag(pub(crate) bool);
 
@@ -193,7 +192,7 @@ impl Loose<'_> for Flag {
     }
 }
 
-/// An object that is there, or nothing.
+/// An optional object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object<T>(pub(crate) Option<T>);
 
@@ -209,11 +208,11 @@ impl<'de, T: Deserialize<'de>> Loose<'de> for Object<T> {
     }
 }
 
-/// The first objects of a list. A line of nothing but brackets must not become a hundred times its size.
+/// The first objects of a list, bounded so that a line of brackets does not grow a hundredfold in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Few<T>(pub(crate) Vec<T>);
+pub(crate) struct FirstObjects<T>(pub(crate) Vec<T>);
 
-impl<T> Default for Few<T> {
+impl<T> Default for FirstObjects<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
@@ -221,7 +220,7 @@ impl<T> Default for Few<T> {
 
 const FEW: usize = 64;
 
-impl<'de, T: Deserialize<'de>> Loose<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>> Loose<'de> for FirstObjects<T> {
     fn from_list<A: SeqAccess<'de>>(list: &mut A) -> Result<Self, A::Error> {
         let mut few = Vec::new();
         while few.len() < FEW
@@ -279,7 +278,7 @@ mod tests {
         number: Number,
         flag: Flag,
         inner: Object<Inner>,
-        list: Few<Inner>,
+        list: FirstObjects<Inner>,
     }
 
     #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_is_as_good_as_absent() {
+    fn a_field_of_an_unexpected_type_counts_as_absent() {
         for odd in ["null", "true", "-1", "1.5", "7", "\"x\"", "[1,[2,{}]]", "{\"a\":[{}]}"] {
             let line = format!(
                 "{{\"text\":{odd},\"number\":{odd},\"flag\":{odd},\"inner\":{odd},\"list\":{odd},\"more\":{odd}}}"
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_costs_one_character_and_not_the_line() {
+    fn a_lone_surrogate_is_replaced_and_the_line_kept() {
         let table = [
             (r#"{"text":"a\ud83db"}"#, "a\u{fffd}b"),
             (r#"{"text":"a\ude00"}"#, "a\u{fffd}"),
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_kept_only_as_far_as_somebody_looks() {
+    fn lists_are_bounded() {
         let line = format!("{{\"list\":[{}7]}}", "{},".repeat(1000));
         assert_eq!(object::<Row>(&line).expect("a row").list.0.len(), FEW);
     }

@@ -1,12 +1,12 @@
-//! An agent's text cut to what is shown of it. The cut comes before the cleaning, so that one endless line costs nothing,
-//! and again after it.
+//! Clips an agent's text for display. It is clipped before cleaning, so that an endless line is cheap, and again after
+//! it.
 
 use crate::model::foreign_text;
 use crate::model::secrets::Secrets;
 
-/// How much of one message is told.
+/// The most characters shown of one message.
 const MOST_SAID: usize = 2_000;
-/// How much of the last message is kept: its end is what counts.
+/// The most characters kept of the last message, from its end.
 pub(crate) const MOST_MESSAGE: usize = 20_000;
 const MOST_ABOUT: usize = 200;
 const MOST_NAME: usize = 64;
@@ -16,9 +16,9 @@ pub(crate) fn paragraph(text: &str, secrets: &Secrets) -> String {
     cut(clean_head(text, MOST_SAID, secrets).trim(), MOST_SAID)
 }
 
-/// A whole message, or the end of one that never ends.
+/// A whole message, or the end of a very long one.
 pub(crate) fn message(text: &str, secrets: &Secrets) -> String {
-    // Somewhat more than is kept, cleaned, as in `clean_head`.
+    // Clean somewhat more than is kept, as in `clean_head`.
     let start = text.char_indices().rev().nth(4 * MOST_MESSAGE).map_or(0, |(at, _)| at);
     let clean = foreign_text::clean(&text.as_bytes()[start..], secrets);
     let clean = clean.trim();
@@ -28,7 +28,7 @@ pub(crate) fn message(text: &str, secrets: &Secrets) -> String {
     }
 }
 
-/// The same in one line, for a list.
+/// The same on one line, for a list.
 pub(crate) fn one_line(text: &str, secrets: &Secrets) -> String {
     in_one_line(text, MOST_ABOUT, secrets)
 }
@@ -43,7 +43,7 @@ fn in_one_line(text: &str, most: usize, secrets: &Secrets) -> String {
     cut(&words.split_whitespace().collect::<Vec<_>>().join(" "), most)
 }
 
-/// Somewhat more than is shown, cleaned: a secret that the cut goes through lies behind what is shown.
+/// Cleans somewhat more than is shown, so that a secret split by the cut is not visible.
 fn clean_head(text: &str, most: usize, secrets: &Secrets) -> String {
     let end = text.char_indices().nth(4 * most).map_or(text.len(), |(at, _)| at);
     foreign_text::clean(&text.as_bytes()[..end], secrets)

@@ -1,4 +1,4 @@
-//! What a whole run came to, folded from its events. Everything in it is bounded.
+//! The summary of a run, folded from its events; all fields are bounded.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::model::money::Micros;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamSummary {
     pub session: Option<SessionId>,
-    /// The last one. None: the agent was ended before it had one, or its dialect knows none.
+    /// The last result; none if the agent was killed before it or its dialect has none.
     pub result: Option<RunResult>,
-    /// What this run cost, without what its session had cost before; none where the client does not say.
+    /// The cost of this run alone; none if not reported.
     pub cost: Option<Micros>,
     pub tokens: Tokens,
     /// How often each tool was used.
@@ -24,32 +24,32 @@ pub struct StreamSummary {
     pub denials: Vec<Denial>,
     pub retries: u32,
     /// The limit at which the run ended.
-    pub limit: Option<Limit>,
-    /// The end of what the agent said.
+    pub limit: Option<UsageLimit>,
+    /// The end of the agent's messages.
     pub last_words: String,
     pub unknown: u64,
-    /// The last line that meant nothing to us. Where a client gives up before it begins, it is all there is to tell.
+    /// The last unrecognised line, which explains a client that fails at startup.
     pub last_unknown: String,
     pub lines: u64,
     pub bytes: u64,
 }
 
-/// What the agent was not allowed to do.
+/// A denied tool call.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     pub tool: String,
     /// The first of them.
     pub about: String,
-    /// What would allow it, as a line of the user's `allow:` list; two denials are the same one by this.
+    /// The rule for the user's `allow:` list that would permit it; identifies the denial.
     pub rule: String,
     pub count: u32,
 }
 
-/// The service gives no more for now.
+/// A usage limit was reached.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
+pub struct UsageLimit {
     pub until: Option<Timestamp>,
     pub why: String,
 }
@@ -59,35 +59,34 @@ const MOST_DENIALS: usize = 64;
 const MOST_LAST_WORDS: usize = 2_000;
 
 impl StreamSummary {
-    /// What the exit code adds. Gemini CLI ends with the status that its service refused it with, of which a process keeps
-    /// the low byte, and writes that status nowhere in its stream.
-    pub fn hear_exit(&mut self, dialect: Dialect, code: i32) {
+    /// Applies the exit code. Gemini CLI exits with the low byte of the HTTP status and prints it nowhere else.
+    pub fn add_exit(&mut self, dialect: Dialect, code: i32) {
         const REFUSALS: [u16; 2] = [429, 503];
         let refusal = REFUSALS.into_iter().find(|status| i32::from(status & 0xff) == code);
         if let (Dialect::Gemini, Some(status), Some(result)) = (dialect, refusal, &mut self.result)
             && !result.ok
         {
             result.status = Some(status);
-            self.limit.get_or_insert_with(|| Limit { until: None, why: result.text.clone() });
+            self.limit.get_or_insert_with(|| UsageLimit { until: None, why: result.text.clone() });
         }
     }
 
     pub(crate) fn apply(&mut self, event: &AgentEvent) {
         match event {
             AgentEvent::Session { id } => self.session = Some(id.clone()),
-            AgentEvent::Said { text } => self.hear(text),
+            AgentEvent::Said { text } => self.add_text(text),
             AgentEvent::UsedTool { name, .. } => self.count_tool(name),
             AgentEvent::Denied { tool, about } => self.count_denial(tool, about),
             AgentEvent::Retry { .. } => self.retries = self.retries.saturating_add(1),
             AgentEvent::LimitReached { until, why } => {
-                self.limit = Some(Limit { until: *until, why: why.clone() });
+                self.limit = Some(UsageLimit { until: *until, why: why.clone() });
             }
             AgentEvent::Result(result) => self.conclude(result),
             AgentEvent::Unknown => self.unknown += 1,
         }
     }
 
-    fn hear(&mut self, text: &str) {
+    fn add_text(&mut self, text: &str) {
         if !self.last_words.is_empty() {
             self.last_words.push('\n');
         }
@@ -116,7 +115,7 @@ impl StreamSummary {
 
     fn conclude(&mut self, result: &RunResult) {
         if result.ok {
-            // It got over it.
+            // The client recovered.
             self.limit = None;
         }
         self.cost = match (self.cost, result.cost_usd) {
@@ -128,8 +127,8 @@ impl StreamSummary {
     }
 }
 
-/// The rule in Claude Code's own words: a command by its program and its verb, a file by its path, another tool by name.
-/// A line of several commands is only allowed as it stands, since each of its parts would have to be allowed.
+/// The rule in Claude Code's syntax: a command by program and verb, a file by path, another tool by name. A compound
+/// line is allowed only as a whole.
 fn rule_for(tool: &str, about: &str) -> String {
     match tool {
         "Bash" if about.is_empty() => tool.to_owned(),
@@ -141,7 +140,7 @@ fn rule_for(tool: &str, about: &str) -> String {
             let verb = words.next().filter(|word| is_verb(word) && !word.starts_with('-'));
             verb.map_or_else(|| format!("Bash({program}:*)"), |verb| format!("Bash({program} {verb}:*)"))
         }
-        // Reading and writing a file outside of the project; two slashes begin a path from the root.
+        // File access outside the project; two slashes begin an absolute path.
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" if about.starts_with('/') => {
             format!("Edit(/{about})")
         }
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_denial_comes_with_the_line_that_would_allow_it() {
+    fn a_denial_has_the_rule_that_would_allow_it() {
         let table = [
             ("Bash", "curl http://example.invalid/x", "Bash(curl:*)"),
             ("Bash", "git push origin main", "Bash(git push:*)"),
@@ -179,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_code_is_a_refusal_only_where_a_client_means_one() {
+    fn an_exit_code_is_a_refusal_only_for_some_clients() {
         let refused = |dialect, code, ok| {
             let result = RunResult { ok, text: "no".into(), ..RunResult::default() };
             let mut summary = StreamSummary { result: Some(result), ..StreamSummary::default() };
-            summary.hear_exit(dialect, code);
+            summary.add_exit(dialect, code);
             (summary.limit.map(|limit| limit.why), summary.result.and_then(|result| result.status))
         };
         let table = [
@@ -199,12 +198,12 @@ mod tests {
             assert_eq!(refused(dialect, code, ok), (why, status), "{dialect:?} {code} {ok}");
         }
         let mut nothing = StreamSummary::default();
-        nothing.hear_exit(Dialect::Gemini, 173);
-        assert_eq!(nothing, StreamSummary::default(), "without a word nobody was refused");
+        nothing.add_exit(Dialect::Gemini, 173);
+        assert_eq!(nothing, StreamSummary::default(), "no output, no refusal");
     }
 
     #[test]
-    fn nothing_that_is_kept_grows_without_end() {
+    fn the_summary_is_bounded() {
         let mut summary = StreamSummary::default();
         for number in 0..500 {
             summary.apply(&AgentEvent::UsedTool { name: format!("tool{number}"), about: String::new() });

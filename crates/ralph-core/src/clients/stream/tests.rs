@@ -1,4 +1,4 @@
-//! What each client printed in a real run, and what becomes of it.
+//! Recorded output of real runs and the expected events.
 
 use proptest::prelude::*;
 
@@ -61,7 +61,7 @@ fn recorded(name: &str) -> (Vec<AgentEvent>, StreamSummary) {
     read(dialect_of(name), bytes_of(name))
 }
 
-/// One row of what a recording comes to.
+/// The expected summary of one recording.
 struct Expected {
     name: &'static str,
     ok: bool,
@@ -100,7 +100,7 @@ const EXPECTED: [Expected; 22] = [
         status: Some(400),
         ..done("claude.api_error", "API Error: 400 nope")
     },
-    // Two results; the money and the tokens of both, of the sub-agent too, and each of them once.
+    // Two results; cost and tokens of both, including the sub-agent, counted once.
     Expected {
         cost: Some(5_600),
         tokens: (700, 0, 140),
@@ -144,7 +144,7 @@ const EXPECTED: [Expected; 22] = [
         is_limit: true,
         ..done("claude.rate_limit", "API Error: Request rejected (429) · limit")
     },
-    // Its running total says twice as much: the session had run before.
+    // Its running total is twice as much, because the session had run before.
     Expected { cost: Some(800), tokens: (100, 0, 20), ..done("claude.resumed", "First answer.") },
     Expected {
         ok: false,
@@ -188,7 +188,7 @@ const EXPECTED: [Expected; 22] = [
     },
     Expected { tokens: (0, 0, 0), ..done("copilot.block", "Second answer.") },
     Expected { reason: "success", ..done("gemini.block_then_exit2", "Third answer.") },
-    // Only its exit code says that this is a limit, see `hear_exit`.
+    // Only the exit code shows this limit, see `add_exit`.
     Expected {
         ok: false,
         reason: "unknown",
@@ -216,7 +216,7 @@ const EXPECTED: [Expected; 22] = [
 ];
 
 #[test]
-fn every_recorded_stream_comes_to_what_really_happened() {
+fn every_recorded_stream_gives_the_expected_summary() {
     for (expected, (name, bytes)) in EXPECTED.iter().zip(RECORDED) {
         assert_eq!(expected.name, name);
         let (events, summary) = recorded(name);
@@ -241,7 +241,7 @@ fn every_recorded_stream_comes_to_what_really_happened() {
 }
 
 #[test]
-fn what_was_said_and_done_comes_in_order_and_only_from_the_agent_itself() {
+fn events_come_in_order_and_only_from_the_agent_itself() {
     let said = |name: &str| -> Vec<String> {
         let said = |event| match event {
             AgentEvent::Said { text } => Some(text),
@@ -270,7 +270,7 @@ fn what_was_said_and_done_comes_in_order_and_only_from_the_agent_itself() {
 }
 
 #[test]
-fn denials_are_told_as_they_happen_and_counted_once() {
+fn denials_are_reported_at_once_and_counted_once() {
     let (events, summary) = recorded("claude.denied");
     let denied = |event: &&AgentEvent| matches!(event, AgentEvent::Denied { .. });
     let curl = "curl http://example.invalid/x";
@@ -282,7 +282,7 @@ fn denials_are_told_as_they_happen_and_counted_once() {
     let rows: Vec<_> = summary.denials.iter().map(|row| (row.rule.as_str(), row.count)).collect();
     assert_eq!(rows, [("Bash(curl:*)", 2), ("Edit(//etc/never.txt)", 1)]);
     assert_eq!(summary.result.expect("a result").denials.len(), 3);
-    // A client that lists them in the result alone.
+    // A client that lists them only in the result.
     let kept = String::from_utf8_lossy(bytes_of("claude.denied")).into_owned();
     let kept: String =
         kept.split_inclusive('\n').filter(|line| !line.contains("\"permission_denied\"")).collect();
@@ -290,7 +290,7 @@ fn denials_are_told_as_they_happen_and_counted_once() {
 }
 
 #[test]
-fn without_the_share_of_this_run_the_cost_is_the_growth_of_the_total() {
+fn without_a_cost_of_this_run_the_growth_of_the_total_counts() {
     let results =
         "{\"type\":\"result\",\"total_cost_usd\":0.5}\n{\"type\":\"result\",\"total_cost_usd\":0.7}\n";
     for (before, cost) in [(0, 700_000), (400_000, 300_000), (900_000, 700_000)] {
@@ -299,7 +299,7 @@ fn without_the_share_of_this_run_the_cost_is_the_growth_of_the_total() {
     }
 }
 
-/// A limit, and until when where that is known.
+/// A limit and its end, if known.
 type LimitSeen = Option<Option<i64>>;
 
 fn limit_of(dialect: Dialect, lines: &[&str]) -> LimitSeen {
@@ -308,7 +308,7 @@ fn limit_of(dialect: Dialect, lines: &[&str]) -> LimitSeen {
 }
 
 #[test]
-fn a_limit_is_read_from_what_the_client_states_and_from_nothing_else() {
+fn a_limit_is_read_only_from_the_clients_own_events() {
     use Dialect::{Claude, Codex, Copilot, Gemini, OpenCode, Plain};
     let rejected = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794790000,"rateLimitType":"five_hour"}}"#;
     let in_millis =
@@ -375,7 +375,7 @@ fn a_limit_is_read_from_what_the_client_states_and_from_nothing_else() {
 }
 
 #[test]
-fn what_a_client_says_that_gives_up_before_it_begins_is_kept() {
+fn the_message_of_a_client_that_fails_at_startup_is_kept() {
     let stderr = "YOLO mode is enabled.\n\u{1b}[31mNot a trusted directory: s3cr3t-value.\u{1b}[0m\n\n";
     let secrets = Secrets::from_variables([("A_TOKEN", "s3cr3t-value")]);
     for dialect in [Dialect::Claude, Dialect::Codex, Dialect::Gemini] {
@@ -403,7 +403,7 @@ fn what_is_shown_is_short_and_clean() {
     assert!(about.starts_with("curl -H [redacted] xxx") && about.chars().count() == 200, "{about}");
 }
 
-/// Every client's way to say something and end, with `WORDS` as what it says.
+/// Every client's message and end, with `WORDS` as the message.
 const SAYS: [(Dialect, &str); 5] = [
     (Dialect::Claude, r#"{"type":"result","subtype":"success","is_error":false,"result":"WORDS"}"#),
     (
@@ -424,7 +424,7 @@ const SAYS: [(Dialect, &str); 5] = [
     ),
 ];
 
-/// The agent is asked for its promise at the end, and some have much to say before.
+/// The promise is at the end of a possibly long message.
 #[test]
 fn the_end_of_a_last_message_is_kept_however_long_it_is() {
     let promise = crate::claims::promise::Promise::new("SHUT").expect("a promise");
@@ -441,7 +441,7 @@ fn the_end_of_a_last_message_is_kept_however_long_it_is() {
 }
 
 #[test]
-fn a_session_id_that_could_be_something_else_on_a_command_line_is_none() {
+fn an_unsafe_session_id_is_ignored() {
     for (id, fits) in [
         ("00000000-0000-4000-8000-000000000001", true),
         ("ses_e1f481afcffeIYOqZqCGtPezQT", true),
@@ -459,7 +459,7 @@ fn a_session_id_that_could_be_something_else_on_a_command_line_is_none() {
 }
 
 #[test]
-fn lines_that_mean_nothing_are_counted_and_harm_nothing() {
+fn unrecognised_lines_are_only_counted() {
     let odd: [&[u8]; 7] = [
         b"warning: something went to the wrong pipe",
         b"{\"type\":\"something_new\",\"session_id\":\"x\"}",
@@ -480,7 +480,7 @@ fn lines_that_mean_nothing_are_counted_and_harm_nothing() {
 }
 
 #[test]
-fn bytes_that_are_no_text_do_not_cost_the_line() {
+fn invalid_utf8_does_not_lose_the_line() {
     let (_, summary) =
         read(Dialect::Claude, b"{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"caf\xe9\"}\n");
     assert_eq!(summary.result.map(|result| (result.ok, result.text)), Some((true, "caf\u{fffd}".into())));
@@ -502,14 +502,14 @@ fn a_line_that_is_too_long_is_skipped_to_its_end_wherever_it_is_cut() {
         assert_eq!((summary.unknown, summary.lines), (1, 2), "in pieces of {size}");
         assert_eq!(summary.result.expect("a result").text, "after");
     }
-    // One byte less is a line like any other.
+    // One byte less is an ordinary line.
     let mut stream = vec![b' '; LONGEST_LINE - after.len()];
     stream.extend_from_slice(after);
     assert_eq!(read(Dialect::Claude, &stream).1.unknown, 0);
 }
 
 #[test]
-fn a_flood_leaves_nothing_behind_but_its_summary() {
+fn a_flood_of_output_keeps_only_its_summary() {
     const FLOOD: usize = 64 * 1024 * 1024;
     let line = format!(
         "{{\"type\":\"user\",\"message\":{{\"content\":[{{\"type\":\"tool_result\",\"content\":\"{}\"}}]}}}}\n",
@@ -551,7 +551,7 @@ fn any_stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn it_does_not_matter_where_the_bytes_are_cut(
+    fn bytes_may_be_split_anywhere(
         stream in any_stream(), dialect in proptest::sample::select(Dialect::ALL.to_vec()), cuts in proptest::collection::vec(1usize..600, 1..20),
     ) {
         let (events, whole) = read(dialect, &stream);
@@ -568,9 +568,9 @@ proptest! {
         prop_assert_eq!(seen, events);
     }
 
-    /// What a client warns of on stderr may come at any moment, and tears no row.
+    /// Warnings on stderr may come at any time and must not split a line.
     #[test]
-    fn errors_come_in_between_and_tear_nothing(
+    fn stderr_lines_do_not_split_stdout_lines(
         stream in any_stream(), dialect in proptest::sample::select(Dialect::ALL.to_vec()), cut in 0usize..4000,
     ) {
         const WARNING: &str = "(node:1) a warning, which is\n";
@@ -589,7 +589,7 @@ proptest! {
     }
 
     #[test]
-    fn the_summary_is_a_fold_of_the_events_and_both_can_be_written_down(
+    fn the_summary_is_a_fold_of_the_events_and_both_serialize(
         stream in any_stream(), dialect in proptest::sample::select(Dialect::ALL.to_vec()),
     ) {
         let (events, summary) = read(dialect, &stream);

@@ -1,8 +1,8 @@
-//! One small project per ecosystem, and what a person of that ecosystem would write.
+//! One small project per ecosystem with its usual gates.
 
 use super::*;
 
-/// As `init` sees a project: only of the files in `READ` it knows the text.
+/// A project as `init` sees it: only files in `READ` have text.
 fn commands(files: &[(&str, &str)]) -> Vec<String> {
     let text = |name: &str, text: &str| if READ.contains(&name) { text.to_owned() } else { String::new() };
     let project = Project::new(files.iter().map(|(name, inside)| (name.to_string(), text(name, inside))));
@@ -31,7 +31,7 @@ fn the_named_package_manager_wins_over_a_lock_file() {
 }
 
 #[test]
-fn a_script_that_is_not_there_is_not_proposed() {
+fn a_missing_script_is_not_proposed() {
     assert!(commands(&[("package.json", "{}")]).is_empty());
     assert!(commands(&[("package.json", "not json")]).is_empty());
     let default = r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#;
@@ -39,7 +39,7 @@ fn a_script_that_is_not_there_is_not_proposed() {
 }
 
 #[test]
-fn tools_without_a_script_are_called_where_the_project_depends_on_them() {
+fn tools_without_a_script_are_called_if_the_project_depends_on_them() {
     let package = r#"{"devDependencies":{"typescript":"5","eslint":"9"}}"#;
     let files = [("package.json", package), ("tsconfig.json", "{}"), ("eslint.config.js", "")];
     assert_eq!(commands(&files), ["npx --no-install eslint .", "npx --no-install tsc --noEmit"]);
@@ -90,7 +90,7 @@ fn go_rust_and_java_have_their_usual_commands() {
 }
 
 #[test]
-fn make_and_just_count_where_nothing_more_direct_was_found() {
+fn make_and_just_count_only_if_nothing_more_direct_was_found() {
     let makefile = ".PHONY: test lint\nVERSION := 1\nlint:\n\tx\ntest: build\n\ty\n";
     assert_eq!(commands(&[("Makefile", makefile)]), ["make lint", "make test"]);
     let justfile = "default: test\n\n@lint:\n  x\ntest:\n  y\ndeploy target:\n  z\n";
@@ -117,7 +117,7 @@ fn a_security_scan_comes_last_and_never_alone() {
     };
     let found = scanned(&[("go.mod", "")], "semgrep");
     let last = found.last().expect("a gate");
-    assert_eq!((last.kind, last.name.as_str(), last.timeout), (Kind::Security, "security", Some("10m")));
+    assert_eq!((last.kind, last.name.as_str(), last.timeout), (GateKind::Security, "security", Some("10m")));
     assert!(
         last.run
             .starts_with("semgrep scan --config auto --error --severity ERROR --severity WARNING || exit "),

@@ -1,14 +1,13 @@
-//! A session's stops: promise, task list and gates as the presets combine them, and what bounds the holds.
+//! A session's stops: how presets combine promise, task list and gates, and the limits of blocking.
 
 use proptest::prelude::*;
 
-use super::tests::{Loop, at, facts, failing, failing_with, is_hold, passing, verdict};
+use super::tests::{Loop, at, facts, failing, failing_with, is_block, passing, verdict};
 use super::*;
 use crate::clients::hook::BackgroundWork;
 use crate::ledger::facts::SessionStop;
-use crate::ledger::transition::Happening;
+use crate::ledger::transition::Transition;
 use crate::model::budget::Budget;
-use crate::model::goal::Goal;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Clocks;
 use crate::model::limits::{Limits, Origin};
@@ -40,7 +39,7 @@ fn started(preset: &Preset, budget: &Budget) -> Loop {
     begun
 }
 
-/// A stop of the session: what it said, what its list shows, what the gates show.
+/// A stop of the session with its message, task list and gate results.
 fn stop(of: &Loop, mut findings: Vec<Finding>, session_stop: SessionStop) -> Facts {
     findings.extend(session_stop.tasks.clone().map(Finding::TaskList));
     findings.extend(session_stop.promise.clone().map(Finding::Promise));
@@ -70,8 +69,8 @@ fn after_tool(call: &str, stop: SessionStop) -> SessionStop {
 
 fn reason_of(decision: &Decision) -> &Reason {
     match decision {
-        Decision::Hold { reason, .. } | Decision::LetGo { reason, .. } => reason,
-        other => panic!("nobody was judged: {other:?}"),
+        Decision::Block { reason, .. } | Decision::Allow { reason, .. } => reason,
+        other => panic!("no verdict: {other:?}"),
     }
 }
 
@@ -81,7 +80,7 @@ fn promise_list_and_gates_combine_as_the_presets_say() {
         || SessionStop { promise: Some(PromiseSeen::NearMiss(NearMiss::BareText)), ..SessionStop::default() };
     let with = |tasks, stop: SessionStop| SessionStop { tasks, ..stop };
     let nothing = SessionStop::default;
-    // What the gates show (none: there are none), what the session shows, and what becomes of its first stop.
+    // Gate results (none without gates), session facts, and the decision on the first stop.
     let table = [
         (Some(passing()), promised(), Ok(Verdict::Verified), "all_gates_passed"),
         (Some(failing()), promised(), Err(()), "gates_failed"),
@@ -111,7 +110,7 @@ fn promise_list_and_gates_combine_as_the_presets_say() {
         assert_eq!(reason_of(&decision).code(), code, "{shown}");
         match expected {
             Ok(expected) => assert_eq!(verdict(&decision), Some(expected), "{shown}"),
-            Err(()) => assert!(is_hold(&decision), "{shown}"),
+            Err(()) => assert!(is_block(&decision), "{shown}"),
         }
     }
 }
@@ -120,35 +119,35 @@ fn promise_list_and_gates_combine_as_the_presets_say() {
 fn law_2_a_promise_never_verifies_and_a_false_one_is_counted() {
     let mut running = started(&preset::SESSION, &Budget::default());
     let facts = stop(&running, failing(), promised());
-    assert!(is_hold(&running.stop(&facts)));
+    assert!(is_block(&running.stop(&facts)));
     assert_eq!(running.state.false_promises, 1);
     let facts = stop(&running, failing(), after_tool("t1", silent()));
-    assert!(is_hold(&running.stop(&facts)));
+    assert!(is_block(&running.stop(&facts)));
     assert_eq!(running.state.false_promises, 1);
 }
 
 #[test]
-fn the_promise_is_asked_for_once_where_the_gates_pass() {
+fn the_promise_is_requested_once_when_the_gates_pass() {
     let mut running = started(&preset::SESSION, &Budget::default());
     let unpromised = stop(&running, passing(), silent());
-    assert!(is_hold(&running.stop(&unpromised)));
+    assert!(is_block(&running.stop(&unpromised)));
     let decision = running.stop(&unpromised);
     assert_eq!(verdict(&decision), Some(Verdict::Verified));
     assert_eq!(reason_of(&decision).code(), "all_gates_passed_unpromised");
 }
 
 #[test]
-fn equal_stops_without_a_tool_call_are_stuck_and_with_one_they_are_not() {
+fn identical_stops_without_a_tool_call_are_stuck() {
     let mut idle = started(&preset::SESSION, &Budget::default());
     let same = stop(&idle, failing(), after_tool("t1", silent()));
     let decisions = idle.stops(&same, 3);
-    assert!(decisions[..2].iter().all(is_hold));
+    assert!(decisions[..2].iter().all(is_block));
     assert_eq!(verdict(&decisions[2]), Some(Verdict::Stuck));
 
     let mut busy = started(&preset::SESSION, &Budget::default());
     for call in 0..40 {
         let facts = stop(&busy, failing(), after_tool(&format!("t{call}"), silent()));
-        assert!(is_hold(&busy.stop(&facts)), "after tool call {call}");
+        assert!(is_block(&busy.stop(&facts)), "after tool call {call}");
     }
 }
 
@@ -159,56 +158,58 @@ fn a_low_cap_of_the_client_makes_it_stuck_sooner_and_never_verified() {
         let stop_now = SessionStop { block_cap: Some(cap), ..silent() };
         let same = stop(&idle, failing(), stop_now);
         let decisions = idle.stops(&same, holds + 1);
-        assert!(decisions[..holds].iter().all(is_hold), "cap {cap}");
+        assert!(decisions[..holds].iter().all(is_block), "cap {cap}");
         assert!(verdict(&decisions[holds]).is_some_and(|verdict| verdict != Verdict::Verified), "cap {cap}");
     }
 }
 
 #[test]
-fn different_stops_without_a_tool_call_are_let_go_before_the_clients_cap() {
+fn different_stops_without_a_tool_call_are_allowed_before_the_clients_cap() {
     let mut idle = started(&preset::SESSION, &Budget::default());
     let mut held = 0;
     let last = loop {
-        // Each failure is another one, so nothing is equal.
+        // Each failure differs, so no stops are identical.
         let stop_now = SessionStop { block_cap: Some(8), ..silent() };
         let facts = stop(&idle, failing_with(&"!".repeat(held + 1)), stop_now);
         let decision = idle.stop(&facts);
-        if !is_hold(&decision) {
+        if !is_block(&decision) {
             break decision;
         }
         held += 1;
     };
     assert_eq!(held, 7);
-    let Decision::LetGo { verdict, limit, .. } = last else { panic!("let go") };
+    let Decision::Allow { verdict, limit, .. } = last else { panic!("the stop is allowed") };
     assert_eq!((verdict, limit), (Verdict::Paused, Some(LimitHit::ClientCap { cap: 8 })));
 }
 
 #[test]
-fn s1_r2_and_r7_agent_calls_pause_at_the_limit_and_going_on_grants_as_many_again() {
+fn s1_r2_and_r7_agent_calls_pause_at_the_limit_and_resuming_grants_as_many_again() {
     let mut running = started(&preset::TASKS, &Budget::default());
     let call = |running: &mut Loop, number: u32| {
         let (agent, name) = (AgentId::new(format!("a{number}")), "ralph-coder".into());
-        running.happen(&Happening::AgentCalled { agent, name });
+        running.happen(&Transition::AgentCalled { agent, name, leads: false, tree: None });
     };
     for (from, to) in [(0, 100), (100, 200)] {
         for number in from..to {
+            call(&mut running, number);
+            // The same agent again is no further call.
+            call(&mut running, number);
             let facts = stop(
                 &running,
                 Vec::new(),
                 SessionStop { tasks: list(1, 5), ..after_tool(&number.to_string(), silent()) },
             );
-            assert!(is_hold(&running.stop(&facts)), "with {number} calls");
-            call(&mut running, number);
-            // The same agent again is no further call.
-            call(&mut running, number);
+            if number + 1 < to {
+                assert!(is_block(&running.stop(&facts)), "with {number} calls");
+            }
         }
         let facts =
             stop(&running, Vec::new(), SessionStop { tasks: list(1, 5), ..after_tool("z", silent()) });
         let decision = running.stop(&facts);
         assert_eq!(verdict(&decision), Some(Verdict::Paused));
         assert_eq!(running.state.agent_calls(), to);
-        assert_eq!(running.stop(&facts), Decision::Ignore(Ignored::Paused));
-        running.happen(&Happening::Resume { by: None });
+        assert_eq!(running.stop(&facts), Decision::Ignore(IgnoredBecause::Paused));
+        running.happen(&Transition::Resume { by: None });
         assert!(running.state.is_running());
     }
     assert_eq!(running.state.granted(100), 300);
@@ -220,7 +221,7 @@ fn law_1_a_pass_on_the_last_attempt_of_a_loop_is_a_pass() {
     let mut running = started(&preset::SESSION, &budget);
     for call in ["t1", "t2"] {
         let facts = stop(&running, failing(), after_tool(call, silent()));
-        assert!(is_hold(&running.stop(&facts)));
+        assert!(is_block(&running.stop(&facts)));
     }
     let mut other = Loop { state: running.state.clone(), history: Vec::new() };
     let facts = stop(&running, passing(), after_tool("t3", promised()));
@@ -245,28 +246,28 @@ fn law_6_background_work_excuses_three_stops_and_costs_no_attempt() {
 }
 
 #[test]
-fn a_task_list_that_tells_nothing_is_an_error_and_the_third_pauses() {
+fn an_unusable_task_list_is_an_error_and_the_third_pauses() {
     let mut running = started(&preset::TASKS, &Budget::default());
-    let gone = Some(TasksSeen::Trouble(Trouble::TaskListGone { file: "tasks.md".into() }));
+    let gone = Some(TasksSeen::Trouble(EvaluationError::TaskListGone { file: "tasks.md".into() }));
     let facts = stop(&running, passing(), SessionStop { tasks: gone, ..promised() });
     let decisions = running.stops(&facts, 3);
-    assert!(decisions[..2].iter().all(is_hold));
+    assert!(decisions[..2].iter().all(is_block));
     assert_eq!(verdict(&decisions[2]), Some(Verdict::Paused));
     assert_eq!(running.state.attempts, 0);
-    let kinds: Vec<_> = running.state.troubles.iter().map(|error| error.kind).collect();
+    let kinds: Vec<_> = running.state.recent_errors.iter().map(|error| error.kind).collect();
     assert_eq!(kinds, [crate::model::loop_error::ErrorKind::TaskNotFound; 3]);
 }
 
 #[test]
-fn a_loop_that_is_over_or_paused_holds_nobody() {
+fn an_ended_or_paused_loop_never_blocks() {
     let mut over = started(&preset::SESSION, &Budget::default());
     let facts = stop(&over, passing(), promised());
     assert_eq!(verdict(&over.stop(&facts)), Some(Verdict::Verified));
     let red = stop(&over, failing(), silent());
-    assert_eq!(over.stop(&red), Decision::Ignore(Ignored::Over));
+    assert_eq!(over.stop(&red), Decision::Ignore(IgnoredBecause::Over));
 }
 
-/// The always-on guard: the `check` budget for each prompt of the person.
+/// The always-on guard: the `check` budget for each prompt of the user.
 fn guarded(prompt: &str, findings: Vec<Finding>) -> Facts {
     let mut facts = facts(findings);
     facts.subject = Subject::Session;
@@ -277,17 +278,17 @@ fn guarded(prompt: &str, findings: Vec<Finding>) -> Facts {
 #[test]
 fn every_prompt_of_a_guarded_session_has_a_budget_of_its_own() {
     let mut guard = Loop::default();
-    assert!(guard.stops(&guarded("p1", failing()), 4).iter().all(is_hold));
-    assert!(guard.stops(&guarded("p2", failing()), 4).iter().all(is_hold));
+    assert!(guard.stops(&guarded("p1", failing()), 4).iter().all(is_block));
+    assert!(guard.stops(&guarded("p2", failing()), 4).iter().all(is_block));
     assert_eq!(verdict(&guard.stop(&guarded("p2", failing()))), Some(Verdict::Released));
-    assert!(is_hold(&guard.stop(&guarded("p3", failing()))));
+    assert!(is_block(&guard.stop(&guarded("p3", failing()))));
 }
 
 #[test]
-fn a_guarded_session_is_not_held_for_what_was_red_before() {
+fn a_guarded_session_is_not_blocked_for_earlier_failures() {
     let mut guard = Loop::default();
     let mut first = guarded("p1", failing());
-    assert!(is_hold(&guard.stop(&first)));
+    assert!(is_block(&guard.stop(&first)));
     let red = guard.state.red.clone().expect("a red tree");
     if let Some(stop) = &mut first.session_stop {
         stop.prompt = Some("p2".into());
@@ -295,27 +296,29 @@ fn a_guarded_session_is_not_held_for_what_was_red_before() {
     }
     let decision = guard.stop(&first);
     assert_eq!(verdict(&decision), Some(Verdict::Released));
-    assert_eq!(reason_of(&decision).code(), "red_before");
-    // Another failure of the same gate is a new one.
+    assert_eq!(reason_of(&decision).code(), "failing_before");
+    // A different failure of the same gate counts as new.
     let mut other = guarded("p3", failing_with("something else"));
     other.session_stop.as_mut().expect("a session's").red_before = red.failures;
-    assert!(is_hold(&guard.stop(&other)));
+    assert!(is_block(&guard.stop(&other)));
 }
 
 #[test]
-fn a_person_frees_a_guarded_session_until_they_say_otherwise() {
+fn a_pause_by_the_user_turns_the_guard_off_until_resumed() {
     let mut guard = Loop::default();
-    guard.happen(&Happening::Pause(PauseCause::Word));
-    assert_eq!(guard.stop(&guarded("p1", failing())), Decision::Ignore(Ignored::Paused));
-    assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(Ignored::Paused));
-    guard.happen(&Happening::Resume { by: None });
-    assert!(is_hold(&guard.stop(&guarded("p2", failing()))));
-    // What paused by itself is over with the next prompt.
-    let trouble =
-        vec![Finding::CannotTell { check: Check::Gates, trouble: Trouble::Busy { why: "busy".into() } }];
+    guard.happen(&Transition::Pause(PauseCause::Word));
+    assert_eq!(guard.stop(&guarded("p1", failing())), Decision::Ignore(IgnoredBecause::Paused));
+    assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(IgnoredBecause::Paused));
+    guard.happen(&Transition::Resume { by: None });
+    assert!(is_block(&guard.stop(&guarded("p2", failing()))));
+    // An automatic pause ends with the next prompt.
+    let trouble = vec![Finding::NotEvaluated {
+        check: Check::Gates,
+        trouble: EvaluationError::Busy { why: "busy".into() },
+    }];
     assert_eq!(verdict(&guard.stops(&guarded("p2", trouble.clone()), 3)[2]), Some(Verdict::Paused));
-    assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(Ignored::Paused));
-    assert!(is_hold(&guard.stop(&guarded("p3", failing()))));
+    assert_eq!(guard.stop(&guarded("p2", failing())), Decision::Ignore(IgnoredBecause::Paused));
+    assert!(is_block(&guard.stop(&guarded("p3", failing()))));
 }
 
 fn arbitrary_stop() -> impl Strategy<Value = (SessionStop, u8)> {
@@ -336,7 +339,7 @@ fn arbitrary_stop() -> impl Strategy<Value = (SessionStop, u8)> {
 
 proptest! {
     #[test]
-    fn law_3_no_story_of_a_session_ends_verified_without_green_gates_and_the_fold_agrees(
+    fn law_3_no_session_ends_verified_without_passing_gates_and_replay_agrees(
         stops in proptest::collection::vec(arbitrary_stop(), 1..30)
     ) {
         let mut running = started(&preset::SESSION, &Budget::default());
@@ -346,7 +349,7 @@ proptest! {
                 0 => passing(),
                 1 | 2 => failing(),
                 3 => Vec::new(),
-                _ => vec![Finding::CannotTell { check: Check::Gates, trouble: Trouble::Busy { why: "busy".into() } }],
+                _ => vec![Finding::NotEvaluated { check: Check::Gates, trouble: EvaluationError::Busy { why: "busy".into() } }],
             };
             let facts = stop(&running, findings, session_stop);
             let decision = running.stop(&facts);
@@ -359,13 +362,69 @@ proptest! {
     }
 
     #[test]
-    fn law_4_a_session_that_does_nothing_is_let_go(stop_now in arbitrary_stop(), from in 0..5_i64) {
+    fn law_4_an_idle_session_is_allowed_to_stop(stop_now in arbitrary_stop(), from in 0..5_i64) {
         let mut running = started(&preset::SESSION, &Budget::default());
         let (session_stop, findings) = stop_now;
         let findings = if findings % 2 == 0 { failing() } else { Vec::new() };
         let mut facts = stop(&running, findings, session_stop);
         facts.now = at(from);
-        let held = (0..20).take_while(|_| is_hold(&running.stop(&facts))).count();
-        prop_assert!(held < 8, "held {held} times");
+        let held = (0..20).take_while(|_| is_block(&running.stop(&facts))).count();
+        prop_assert!(held < 8, "blocked {held} times");
+    }
+}
+
+/// An agent that works alone, calls of agents, or both: the cap binds, and the count is the real one.
+#[test]
+fn s1_r2_stops_without_an_agent_call_count_as_well() {
+    for (calls_before, blocked) in
+        [(vec![0; 9], 4), (vec![1; 9], 4), (vec![2, 0, 0, 0], 3), (vec![0, 3, 1], 2), (vec![5], 0)]
+    {
+        let budget = Budget { agent_calls: Some(Some(5)), ..Budget::default() };
+        let mut running = started(&preset::TASKS, &budget);
+        let mut called = 0;
+        for (at, calls) in calls_before.iter().enumerate() {
+            for _ in 0..*calls {
+                called += 1;
+                let (agent, name) = (AgentId::new(format!("a{called}")), "ralph-coder".into());
+                running.happen(&Transition::AgentCalled { agent, name, leads: false, tree: None });
+            }
+            let tool = at.to_string();
+            let facts =
+                stop(&running, Vec::new(), SessionStop { tasks: list(1, 5), ..after_tool(&tool, silent()) });
+            let decision = running.stop(&facts);
+            if at < blocked {
+                assert!(is_block(&decision), "{calls_before:?}: stop {at}");
+            } else {
+                assert_eq!(verdict(&decision), Some(Verdict::Paused), "{calls_before:?}: stop {at}");
+                break;
+            }
+        }
+        assert_eq!(running.state.task_iterations(), 5, "{calls_before:?}");
+    }
+}
+
+#[test]
+fn a_stuck_loop_of_the_user_waits_and_is_resumed_with_a_fresh_count() {
+    let mut running = started(&preset::SESSION, &Budget::default());
+    for _ in 0..2 {
+        for _ in 0..2 {
+            let facts = stop(&running, failing(), silent());
+            assert!(is_block(&running.stop(&facts)));
+        }
+        let facts = stop(&running, failing(), silent());
+        assert_eq!(verdict(&running.stop(&facts)), Some(Verdict::Stuck));
+        assert!(running.state.paused().is_some());
+        running.happen(&Transition::Resume { by: None });
+    }
+}
+
+#[test]
+fn a_promise_about_a_pull_request_never_verifies() {
+    for promise in ["QUALITY_GATE_PASSED", "CI_PASSED", "DONE"] {
+        let mut running = started(&preset::SESSION, &Budget::default());
+        running.state.goal.as_mut().expect("a goal").promise = Some(promise.into());
+        let facts = stop(&running, passing(), promised());
+        let expected = if promise == "DONE" { Verdict::Verified } else { Verdict::Claimed };
+        assert_eq!(verdict(&running.stop(&facts)), Some(expected), "{promise}");
     }
 }

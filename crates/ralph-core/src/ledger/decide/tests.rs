@@ -1,4 +1,4 @@
-//! The laws as properties and tables of the pure step. Each test is named after the law it holds.
+//! The laws as properties and tables of the pure step. Each test is named after its law.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::*;
 use crate::claims::state_file::Exported;
 use crate::ledger::facts::ExportSeen;
 use crate::model::budget::Budget;
-use crate::model::gate::receipt::{Receipt, Witnessed};
-use crate::model::gate::{DEFAULT_TIMEOUT, Gate, Order};
+use crate::model::gate::Gate;
+use crate::model::gate::receipt::{ObservedPass, Receipt};
 use crate::model::id::{AgentId, Digest, SessionId};
 use crate::model::layout::Layout;
-use crate::model::limits::{Limits, Origin, Sourced};
+use crate::model::limits::{Limits, Origin, WithOrigin};
 use crate::model::preset;
 use crate::model::preset::Check;
 
@@ -21,19 +21,10 @@ pub(super) fn at(seconds: i64) -> Timestamp {
 }
 
 fn gate() -> Gate {
-    Gate {
-        name: GateName::new("test"),
-        run: "npm test".into(),
-        timeout: DEFAULT_TIMEOUT,
-        advisory: false,
-        inputs: Vec::new(),
-        retries: 0,
-        results: None,
-        order: Order::AfterAllAbove,
-    }
+    Gate::sample("test", "npm test")
 }
 
-fn report(outcome: Outcome) -> GateReport {
+fn report(outcome: GateOutcome) -> GateReport {
     GateReport {
         gate: GateName::new("test"),
         run: "npm test".into(),
@@ -58,7 +49,7 @@ fn tree(name: &str) -> TreeHash {
 
 #[expect(clippy::disallowed_methods, reason = "the tests stand in for the gate runner")]
 fn receipt_on(name: &str) -> Receipt {
-    let seen = Witnessed {
+    let seen = ObservedPass {
         environment: environment(),
         tree: tree(name),
         whole_tree: tree(name),
@@ -70,7 +61,7 @@ fn receipt_on(name: &str) -> Receipt {
     Receipt::witness(&gate(), seen)
 }
 
-fn gates_seen(outcome: Outcome, receipts: Vec<Receipt>) -> Vec<Finding> {
+fn gates_seen(outcome: GateOutcome, receipts: Vec<Receipt>) -> Vec<Finding> {
     vec![Finding::Gates(GatesSeen {
         reports: vec![report(outcome)],
         receipts,
@@ -91,20 +82,20 @@ pub(super) fn gates_of(findings: Vec<Finding>) -> GatesSeen {
 }
 
 pub(super) fn passing() -> Vec<Finding> {
-    gates_seen(Outcome::Passed, vec![receipt_on("now")])
+    gates_seen(GateOutcome::Passed, vec![receipt_on("now")])
 }
 
-/// On another tree than [`passing`]: what passes on a tree that failed proves nothing.
+/// On a different tree than [`passing`], because a pass on a failed tree proves nothing.
 pub(super) fn failing() -> Vec<Finding> {
     failing_on("broken")
 }
 
 fn failing_on(name: &str) -> Vec<Finding> {
-    let seen = gates_of(gates_seen(Outcome::Failed { code: 1 }, Vec::new()));
+    let seen = gates_of(gates_seen(GateOutcome::Failed { code: 1 }, Vec::new()));
     vec![Finding::Gates(GatesSeen { tree: tree(name), ..seen })]
 }
 
-/// A failure with another text.
+/// A failure with a different text.
 pub(super) fn failing_with(text: &str) -> Vec<Finding> {
     let mut seen = gates_of(failing());
     seen.reports[0].excerpt = text.into();
@@ -112,7 +103,7 @@ pub(super) fn failing_with(text: &str) -> Vec<Finding> {
 }
 
 fn trouble() -> Vec<Finding> {
-    gates_seen(Outcome::CouldNotStart { why: "sh: nosuch: not found".into() }, Vec::new())
+    gates_seen(GateOutcome::CouldNotStart { why: "sh: nosuch: not found".into() }, Vec::new())
 }
 
 pub(super) fn facts(findings: Vec<Finding>) -> Facts {
@@ -130,7 +121,7 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
         preset: &preset::CHECK,
         limits: Limits::new(&preset::CHECK, Layout::Native.data().clocks),
         definition: Some(Digest::of("verify: [npm test]")),
-        standing: Standing::Accepted,
+        definition_status: DefinitionStatus::Accepted,
         checks: vec![Check::Gates],
         export: ExportSeen::default(),
         head: None,
@@ -139,7 +130,7 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
     }
 }
 
-/// A loop in memory: what the program does with ledger and state, without either.
+/// A loop in memory, without ledger files.
 #[derive(Default)]
 pub(super) struct Loop {
     pub(super) state: State,
@@ -152,8 +143,8 @@ impl Loop {
         self.history.push((at(0), event));
     }
 
-    pub(super) fn happen(&mut self, happening: &crate::ledger::transition::Happening) {
-        for event in crate::ledger::transition::happen(&self.state, happening) {
+    pub(super) fn happen(&mut self, transition: &crate::ledger::transition::Transition) {
+        for event in crate::ledger::transition::apply(&self.state, transition) {
             self.take(event);
         }
     }
@@ -172,13 +163,13 @@ impl Loop {
     }
 }
 
-pub(super) fn is_hold(decision: &Decision) -> bool {
-    matches!(decision, Decision::Hold { .. })
+pub(super) fn is_block(decision: &Decision) -> bool {
+    matches!(decision, Decision::Block { .. })
 }
 
 pub(super) fn verdict(decision: &Decision) -> Option<Verdict> {
     match decision {
-        Decision::LetGo { verdict, .. } => Some(*verdict),
+        Decision::Allow { verdict, .. } => Some(*verdict),
         _ => None,
     }
 }
@@ -186,7 +177,7 @@ pub(super) fn verdict(decision: &Decision) -> Option<Verdict> {
 #[test]
 fn law_1_verify_then_decide_a_pass_on_the_last_attempt_is_a_pass() {
     let mut check = Loop::default();
-    assert!(check.stops(&facts(failing()), 4).iter().all(is_hold));
+    assert!(check.stops(&facts(failing()), 4).iter().all(is_block));
     assert_eq!(verdict(&check.stop(&facts(passing()))), Some(Verdict::Verified));
 }
 
@@ -197,11 +188,11 @@ fn law_1_exactly_n_verifications_and_n_minus_one_blocks() {
         let mut check = Loop::default();
         let mut stop = facts(failing());
         stop.limits = Limits::new(preset, Layout::Native.data().clocks);
-        // Its other limits apart.
-        stop.limits.no_progress = Sourced::default(None);
+        // Without its other limits.
+        stop.limits.no_progress = WithOrigin::default(None);
         let decisions = check.stops(&stop, most as usize);
         assert_eq!(
-            decisions.iter().filter(|decision| is_hold(decision)).count() as u32,
+            decisions.iter().filter(|decision| is_block(decision)).count() as u32,
             most - 1,
             "{}",
             preset.name
@@ -217,7 +208,7 @@ fn unlimited_attempts_are_still_bounded_by_equal_stops() {
     let mut stop = facts(failing());
     stop.limits = stop.limits.with(&unlimited, Origin::RepoFile);
     let mut check = Loop::default();
-    assert!(check.stops(&stop, 2).iter().all(is_hold));
+    assert!(check.stops(&stop, 2).iter().all(is_block));
     assert_eq!(verdict(&check.stop(&stop)), Some(Verdict::Stuck));
 
     let mut check = Loop::default();
@@ -225,25 +216,25 @@ fn unlimited_attempts_are_still_bounded_by_equal_stops() {
         let mut seen = gates_of(failing());
         seen.tree = tree(&format!("tree {number}"));
         stop.findings = Some(vec![Finding::Gates(seen)]);
-        assert!(is_hold(&check.stop(&stop)), "work goes on");
+        assert!(is_block(&check.stop(&stop)), "work goes on");
     }
 }
 
 #[test]
-fn saying_another_task_over_and_over_is_not_a_new_count_every_time() {
+fn repeated_task_changes_do_not_restart_the_count_every_time() {
     let mut check = Loop::default();
     let holds = (0..40)
         .take_while(|number| {
             let mut stop = facts(failing());
             stop.task = Some(format!("task {}", number % 2));
-            is_hold(&check.stop(&stop))
+            is_block(&check.stop(&stop))
         })
         .count();
     assert!(holds < 10, "{holds}");
 }
 
 #[test]
-fn law_1_the_checks_are_asked_for_before_any_limit_is_looked_at() {
+fn law_1_checks_run_before_any_limit_applies() {
     let mut check = Loop::default();
     check.stops(&facts(failing()), 4);
     let mut unseen = facts(failing());
@@ -261,12 +252,12 @@ fn law_2_markers_end_a_loop_as_claimed_and_never_as_verified() {
 #[test]
 fn law_3_a_pass_without_a_receipt_is_never_verified() {
     for receipts in [Vec::new(), vec![receipt_on("another tree")]] {
-        let decision = Loop::default().stop(&facts(gates_seen(Outcome::Passed, receipts)));
+        let decision = Loop::default().stop(&facts(gates_seen(GateOutcome::Passed, receipts)));
         assert!(matches!(
             decision,
-            Decision::Hold {
+            Decision::Block {
                 attempt: None,
-                reason: Reason::CannotTell { trouble: Trouble::NoReceipt { .. } }
+                reason: Reason::NotEvaluated { trouble: EvaluationError::NoReceipt { .. } }
             }
         ));
     }
@@ -277,37 +268,37 @@ fn law_4_a_paused_loop_never_blocks() {
     let mut check = Loop::default();
     check.stops(&facts(trouble()), 3);
     assert!(check.state.paused().is_some());
-    assert_eq!(check.stop(&facts(failing())), Decision::Ignore(Ignored::Paused));
+    assert_eq!(check.stop(&facts(failing())), Decision::Ignore(IgnoredBecause::Paused));
 }
 
 #[test]
 fn law_4_a_changed_definition_is_counted_against_the_budget_and_ends_tampered() {
     let mut check = Loop::default();
     let mut stop = facts(passing());
-    stop.standing = Standing::Changed { difference: "-npm test\n+true".into() };
+    stop.definition_status = DefinitionStatus::Changed { difference: "-npm test\n+true".into() };
     let decisions = check.stops(&stop, 5);
-    assert!(decisions[..4].iter().all(is_hold), "{decisions:?}");
+    assert!(decisions[..4].iter().all(is_block), "{decisions:?}");
     assert_eq!(verdict(&decisions[4]), Some(Verdict::Tampered));
 }
 
 #[test]
-fn law_4_revoking_trust_frees_nobody_and_runs_nothing() {
+fn law_4_revoking_trust_does_not_unblock_and_runs_nothing() {
     let mut check = Loop::default();
     check.stop(&facts(failing()));
     let mut stop = facts(failing());
-    stop.standing = Standing::Revoked;
+    stop.definition_status = DefinitionStatus::Revoked;
     stop.findings = None;
     let decisions = check.stops(&stop, 4);
-    assert!(decisions[..3].iter().all(is_hold), "{decisions:?}");
+    assert!(decisions[..3].iter().all(is_block), "{decisions:?}");
     assert_eq!(verdict(&decisions[3]), Some(Verdict::Tampered));
 }
 
 #[test]
-fn law_5_cannot_tell_holds_without_an_attempt_and_the_third_in_a_row_lets_go_paused() {
+fn law_5_an_evaluation_error_blocks_without_an_attempt_and_the_third_pauses() {
     let mut check = Loop::default();
     let decisions = check.stops(&facts(trouble()), 3);
-    assert!(matches!(decisions[0], Decision::Hold { attempt: None, .. }));
-    assert!(matches!(decisions[1], Decision::Hold { attempt: None, .. }));
+    assert!(matches!(decisions[0], Decision::Block { attempt: None, .. }));
+    assert!(matches!(decisions[1], Decision::Block { attempt: None, .. }));
     assert_eq!(verdict(&decisions[2]), Some(Verdict::Paused));
     assert_eq!(check.state.attempts, 0);
 }
@@ -317,7 +308,7 @@ fn law_5_a_judged_stop_in_between_starts_the_count_of_errors_again() {
     let mut check = Loop::default();
     check.stops(&facts(trouble()), 2);
     check.stop(&facts(failing()));
-    assert!(check.stops(&facts(trouble()), 2).iter().all(is_hold));
+    assert!(check.stops(&facts(trouble()), 2).iter().all(is_block));
 }
 
 #[test]
@@ -333,30 +324,33 @@ fn law_6_waiting_costs_no_attempt_and_no_error() {
 }
 
 #[test]
-fn law_7_a_tree_that_never_settles_holds_and_is_named() {
+fn law_7_a_tree_that_never_settles_blocks_and_is_named() {
     let mut seen = gates_of(passing());
     seen.unsettled = vec!["coverage.xml".into()];
     let decision = Loop::default().stop(&facts(vec![Finding::Gates(seen)]));
     assert!(
-        matches!(decision, Decision::Hold { reason: Reason::TreeNeverSettled { .. }, .. }),
+        matches!(decision, Decision::Block { reason: Reason::TreeNeverSettled { .. }, .. }),
         "{decision:?}"
     );
 }
 
 #[test]
-fn law_11_nothing_to_hold_leaves_no_trace() {
+fn law_11_nothing_to_judge_leaves_no_trace() {
     let mut stop = facts(failing());
     stop.checks = Vec::new();
     let step = decide(&State::default(), &stop);
-    assert_eq!(step, Step { events: Vec::new(), decision: Decision::Ignore(Ignored::NothingToHold) });
+    assert_eq!(
+        step,
+        DecisionStep { events: Vec::new(), decision: Decision::Ignore(IgnoredBecause::NothingToBlock) }
+    );
 }
 
 #[test]
-fn law_12_presets_are_rows_that_the_one_step_obeys() {
+fn law_12_presets_are_rows_of_the_same_step() {
     for preset in preset::ALL {
         let mut stop = facts(failing());
         stop.limits = Limits::new(preset, Layout::Native.data().clocks);
-        stop.limits.attempts = Sourced::default(Attempts::AtMost(2));
+        stop.limits.attempts = WithOrigin::default(Attempts::AtMost(2));
         let decisions = Loop::default().stops(&stop, 2);
         let expected = match preset.on_exhausted {
             OnExhausted::Release => Verdict::Released,
@@ -368,21 +362,21 @@ fn law_12_presets_are_rows_that_the_one_step_obeys() {
 }
 
 #[test]
-fn an_advisory_gate_never_holds() {
+fn an_advisory_gate_never_blocks() {
     let mut seen = gates_of(passing());
-    let mut advisory = report(Outcome::Failed { code: 1 });
+    let mut advisory = report(GateOutcome::Failed { code: 1 });
     advisory.advisory = true;
     seen.reports.push(advisory);
     assert_eq!(verdict(&Loop::default().stop(&facts(vec![Finding::Gates(seen)]))), Some(Verdict::Verified));
 }
 
 #[test]
-fn a_failure_is_an_answer_even_where_another_gate_could_not_start() {
+fn a_failing_gate_decides_even_if_another_could_not_start() {
     let mut seen = gates_of(failing());
-    seen.reports.push(report(Outcome::CouldNotStart { why: String::new() }));
+    seen.reports.push(report(GateOutcome::CouldNotStart { why: String::new() }));
     assert!(matches!(
         Loop::default().stop(&facts(vec![Finding::Gates(seen)])),
-        Decision::Hold { attempt: Some(1), .. }
+        Decision::Block { attempt: Some(1), .. }
     ));
 }
 
@@ -391,17 +385,17 @@ fn a_pass_a_release_and_a_change_of_task_start_the_count_again() {
     let mut check = Loop::default();
     check.stops(&facts(failing()), 2);
     check.stop(&facts(passing()));
-    assert!(matches!(check.stop(&facts(failing())), Decision::Hold { attempt: Some(1), .. }));
+    assert!(matches!(check.stop(&facts(failing())), Decision::Block { attempt: Some(1), .. }));
 
     let mut check = Loop::default();
     check.stops(&facts(failing()), 5);
-    assert!(matches!(check.stop(&facts(failing())), Decision::Hold { attempt: Some(1), .. }));
+    assert!(matches!(check.stop(&facts(failing())), Decision::Block { attempt: Some(1), .. }));
 
     let mut check = Loop::default();
     check.stops(&facts(failing()), 3);
     let mut other_task = facts(failing());
     other_task.task = Some("another".into());
-    assert!(matches!(check.stop(&other_task), Decision::Hold { attempt: Some(1), .. }));
+    assert!(matches!(check.stop(&other_task), Decision::Block { attempt: Some(1), .. }));
 }
 
 fn trellis(seconds: i64, findings: Vec<Finding>) -> Facts {
@@ -426,8 +420,8 @@ fn trellis_a_state_idle_for_half_an_hour_is_a_fresh_start() {
     check.stop(&trellis(0, failing()));
     check.stop(&trellis(1700, failing()));
     // 50 minutes after the start, but 20 after the last activity.
-    assert!(matches!(check.stop(&trellis(3000, failing())), Decision::Hold { attempt: Some(3), .. }));
-    assert!(matches!(check.stop(&trellis(3000 + 1801, failing())), Decision::Hold { attempt: Some(1), .. }));
+    assert!(matches!(check.stop(&trellis(3000, failing())), Decision::Block { attempt: Some(3), .. }));
+    assert!(matches!(check.stop(&trellis(3000 + 1801, failing())), Decision::Block { attempt: Some(1), .. }));
 }
 
 #[test]
@@ -436,11 +430,11 @@ fn gates_that_take_longer_than_the_staleness_do_not_restart_the_count() {
     check.stop(&trellis(0, failing()));
     let mut slow = trellis(60, failing());
     slow.now = at(60 + 4000);
-    assert!(matches!(check.stop(&slow), Decision::Hold { attempt: Some(2), .. }));
+    assert!(matches!(check.stop(&slow), Decision::Block { attempt: Some(2), .. }));
 }
 
 #[test]
-fn ideal_half_an_hour_after_the_start_lets_go_only_after_failing_once_more() {
+fn ideal_half_an_hour_after_the_start_allows_the_stop_only_after_failing_again() {
     let mut check = Loop::default();
     check.stop(&ideal(0, failing()));
     let mut unseen = ideal(1900, failing());
@@ -450,7 +444,7 @@ fn ideal_half_an_hour_after_the_start_lets_go_only_after_failing_once_more() {
     assert!(
         matches!(
             decision,
-            Decision::LetGo { verdict: Verdict::Released, limit: Some(LimitHit::Clock { .. }), .. }
+            Decision::Allow { verdict: Verdict::Released, limit: Some(LimitHit::Clock { .. }), .. }
         ),
         "{decision:?}"
     );
@@ -461,18 +455,18 @@ fn ideal_half_an_hour_after_the_start_lets_go_only_after_failing_once_more() {
 }
 
 #[test]
-fn an_iteration_of_which_nothing_could_be_told_was_run_all_the_same() {
+fn an_iteration_that_could_not_be_evaluated_still_counts_as_run() {
     let mut driven = facts(trouble());
     driven.preset = &preset::DRIVE;
     driven.limits = Limits::new(&preset::DRIVE, Layout::Native.data().clocks);
-    driven.limits.attempts = Sourced::default(Attempts::AtMost(2));
+    driven.limits.attempts = WithOrigin::default(Attempts::AtMost(2));
     let iteration = |check: &mut Loop, iteration, findings| {
         check.take(Event::IterationBegan { iteration, fresh: true });
         check.stop(&Facts { findings: Some(findings), ..driven.clone() })
     };
     let mut check = Loop::default();
     check.stop(&Facts { findings: None, ..driven.clone() });
-    assert!(matches!(iteration(&mut check, 1, trouble()), Decision::Hold { attempt: None, .. }));
+    assert!(matches!(iteration(&mut check, 1, trouble()), Decision::Block { attempt: None, .. }));
     let mut other = Loop { state: check.state.clone(), history: check.history.clone() };
     let last = iteration(&mut check, 2, failing());
     assert_eq!(verdict(&last), Some(Verdict::Failed), "{last:?}");
@@ -481,14 +475,14 @@ fn an_iteration_of_which_nothing_could_be_told_was_run_all_the_same() {
 }
 
 #[test]
-fn ideal_max_iterations_is_looked_at_before_the_clock() {
+fn ideal_max_iterations_is_checked_before_the_clock() {
     let mut check = Loop::default();
     for second in 0..4 {
         check.stop(&ideal(second, failing()));
     }
     let decision = check.stop(&ideal(1900, failing()));
     assert!(
-        matches!(decision, Decision::LetGo { limit: Some(LimitHit::Attempts { most: 5 }), .. }),
+        matches!(decision, Decision::Allow { limit: Some(LimitHit::Attempts { most: 5 }), .. }),
         "{decision:?}"
     );
 }
@@ -497,7 +491,7 @@ fn ideal_max_iterations_is_looked_at_before_the_clock() {
 fn a_clock_put_back_ends_nothing_and_restarts_nothing() {
     let mut check = Loop::default();
     check.stop(&ideal(0, failing()));
-    assert!(matches!(check.stop(&ideal(-100_000, failing())), Decision::Hold { attempt: Some(2), .. }));
+    assert!(matches!(check.stop(&ideal(-100_000, failing())), Decision::Block { attempt: Some(2), .. }));
 }
 
 #[test]
@@ -509,9 +503,9 @@ fn another_tools_state_is_adopted_while_it_is_fresh_and_of_this_task() {
         stop
     };
     let first = |stop: &Facts| Loop::default().stop(stop);
-    assert!(matches!(first(&with_file(60, "t")), Decision::Hold { attempt: Some(4), .. }));
-    assert!(matches!(first(&with_file(60, "other")), Decision::Hold { attempt: Some(1), .. }));
-    assert!(matches!(first(&with_file(1801, "t")), Decision::Hold { attempt: Some(1), .. }));
+    assert!(matches!(first(&with_file(60, "t")), Decision::Block { attempt: Some(4), .. }));
+    assert!(matches!(first(&with_file(60, "other")), Decision::Block { attempt: Some(1), .. }));
+    assert!(matches!(first(&with_file(1801, "t")), Decision::Block { attempt: Some(1), .. }));
 }
 
 #[test]
@@ -520,12 +514,12 @@ fn deleting_the_export_starts_again_once_per_agent() {
     check.stops(&trellis(0, failing()), 3);
     let mut deleted = trellis(1, failing());
     deleted.export.deletions = 1;
-    assert!(matches!(check.stop(&deleted), Decision::Hold { attempt: Some(1), .. }));
-    assert!(matches!(check.stop(&deleted), Decision::Hold { attempt: Some(2), .. }));
+    assert!(matches!(check.stop(&deleted), Decision::Block { attempt: Some(1), .. }));
+    assert!(matches!(check.stop(&deleted), Decision::Block { attempt: Some(2), .. }));
     deleted.export.deletions = 2;
-    assert!(matches!(check.stop(&deleted), Decision::Hold { attempt: Some(3), .. }));
+    assert!(matches!(check.stop(&deleted), Decision::Block { attempt: Some(3), .. }));
     let noted = |(_, event): &(Timestamp, Event)| {
-        matches!(event, Event::ExportNoted { what: ExportOddity::DeletedAgain { .. } })
+        matches!(event, Event::ExportNoted { what: ExportNote::DeletedAgain { .. } })
     };
     assert_eq!(check.history.iter().filter(|entry| noted(entry)).count(), 1);
 }
@@ -539,14 +533,14 @@ fn an_edited_export_is_noted_and_the_ledger_wins() {
     edited.findings = None;
     assert_eq!(check.stop(&edited), Decision::Gather);
     edited.findings = Some(failing());
-    assert!(matches!(check.stop(&edited), Decision::Hold { attempt: Some(3), .. }));
+    assert!(matches!(check.stop(&edited), Decision::Block { attempt: Some(3), .. }));
     let notes = check.history.iter().filter(|(_, event)| matches!(event, Event::ExportNoted { .. })).count();
     assert_eq!(notes, 1);
 }
 
-/// What can happen at a stop, for the searches below.
+/// Kinds of stops for the property tests below.
 #[derive(Clone, Debug)]
-enum Happens {
+enum PlayedStop {
     Pass,
     PassOnAnotherTree,
     Fail,
@@ -561,59 +555,59 @@ enum Happens {
     Revoked,
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn any_stop() -> impl Strategy<Value = PlayedStop> {
     prop_oneof![
-        1 => Just(Happens::Pass),
-        1 => Just(Happens::PassOnAnotherTree),
-        4 => Just(Happens::Fail),
-        2 => Just(Happens::Trouble),
-        1 => Just(Happens::NotYet),
-        1 => Just(Happens::Unsettled),
-        1 => Just(Happens::MarkersAll),
-        1 => Just(Happens::MarkersMissing),
-        1 => Just(Happens::Deleted),
-        1 => (-4000i64..4000).prop_map(Happens::TimePasses),
-        1 => Just(Happens::Changed),
-        1 => Just(Happens::Revoked),
+        1 => Just(PlayedStop::Pass),
+        1 => Just(PlayedStop::PassOnAnotherTree),
+        4 => Just(PlayedStop::Fail),
+        2 => Just(PlayedStop::Trouble),
+        1 => Just(PlayedStop::NotYet),
+        1 => Just(PlayedStop::Unsettled),
+        1 => Just(PlayedStop::MarkersAll),
+        1 => Just(PlayedStop::MarkersMissing),
+        1 => Just(PlayedStop::Deleted),
+        1 => (-4000i64..4000).prop_map(PlayedStop::TimePasses),
+        1 => Just(PlayedStop::Changed),
+        1 => Just(PlayedStop::Revoked),
     ]
 }
 
-/// Plays a story and checks after each stop what must hold always.
-fn play(layout: Layout, story: &[Happens]) -> Loop {
+/// Plays a sequence of stops and checks the invariants after each.
+fn play(layout: Layout, story: &[PlayedStop]) -> Loop {
     let mut check = Loop::default();
     let (mut seconds, mut deletions) = (0, 0);
-    let mut holds_in_a_row = 0;
+    let mut consecutive_blocks = 0;
     for what in story {
         let mut stop = facts(failing());
         stop.layout = layout;
         stop.limits = Limits::new(&preset::CHECK, layout.data().clocks);
         match what {
-            Happens::Pass => stop.findings = Some(passing()),
-            Happens::PassOnAnotherTree => {
-                stop.findings = Some(gates_seen(Outcome::Passed, vec![receipt_on("then")]));
+            PlayedStop::Pass => stop.findings = Some(passing()),
+            PlayedStop::PassOnAnotherTree => {
+                stop.findings = Some(gates_seen(GateOutcome::Passed, vec![receipt_on("then")]));
             }
-            Happens::Fail => {}
-            Happens::Trouble => stop.findings = Some(trouble()),
-            Happens::NotYet => {
+            PlayedStop::Fail => {}
+            PlayedStop::Trouble => stop.findings = Some(trouble()),
+            PlayedStop::NotYet => {
                 stop.findings =
                     Some(vec![Finding::NotYet { check: Check::Gates, what: "CI".into(), until: None }]);
             }
-            Happens::Unsettled => {
+            PlayedStop::Unsettled => {
                 let mut seen = gates_of(passing());
                 seen.unsettled = vec!["x".into()];
                 stop.findings = Some(vec![Finding::Gates(seen)]);
             }
-            Happens::MarkersAll => stop.findings = Some(vec![Finding::Markers { missing: Vec::new() }]),
-            Happens::MarkersMissing => {
+            PlayedStop::MarkersAll => stop.findings = Some(vec![Finding::Markers { missing: Vec::new() }]),
+            PlayedStop::MarkersMissing => {
                 stop.findings = Some(vec![Finding::Markers { missing: vec!["A_FINISH".into()] }]);
             }
-            Happens::Deleted => deletions += 1,
-            Happens::TimePasses(length) => seconds += length,
-            Happens::Changed => {
+            PlayedStop::Deleted => deletions += 1,
+            PlayedStop::TimePasses(length) => seconds += length,
+            PlayedStop::Changed => {
                 stop.findings = Some(passing());
-                stop.standing = Standing::Changed { difference: String::new() };
+                stop.definition_status = DefinitionStatus::Changed { difference: String::new() };
             }
-            Happens::Revoked => stop.standing = Standing::Revoked,
+            PlayedStop::Revoked => stop.definition_status = DefinitionStatus::Revoked,
         }
         (stop.arrived, stop.now) = (at(seconds), at(seconds));
         stop.export.deletions = deletions;
@@ -621,23 +615,23 @@ fn play(layout: Layout, story: &[Happens]) -> Loop {
         let decision = check.stop(&stop);
         assert_eq!(
             paused,
-            decision == Decision::Ignore(Ignored::Paused),
+            decision == Decision::Ignore(IgnoredBecause::Paused),
             "laws 4: a paused loop never blocks"
         );
         if verdict(&decision) == Some(Verdict::Verified) {
             assert!(
-                matches!(what, Happens::Pass),
+                matches!(what, PlayedStop::Pass),
                 "laws 2, 3, 7: verified only on a receipt for this tree: {what:?}"
             );
         }
-        if matches!(what, Happens::Pass) && !paused {
+        if matches!(what, PlayedStop::Pass) && !paused {
             assert_eq!(verdict(&decision), Some(Verdict::Verified), "law 1: a pass is a pass at any attempt");
         }
-        holds_in_a_row = if is_hold(&decision) { holds_in_a_row + 1 } else { 0 };
-        // 4 blocks and, before each and after the last, at most 2 stops that could not be told; twice for one deletion
-        // and any number of times for a state gone stale.
-        let stale = story.iter().filter(|what| matches!(what, Happens::TimePasses(_))).count();
-        assert!(holds_in_a_row <= 14 * (2 + stale), "law 4: nobody is held for ever");
+        consecutive_blocks = if is_block(&decision) { consecutive_blocks + 1 } else { 0 };
+        // 4 blocks and, before each and after the last, at most 2 stops that could not be evaluated; twice for one
+        // deletion and any number of times for a stale state.
+        let stale = story.iter().filter(|what| matches!(what, PlayedStop::TimePasses(_))).count();
+        assert!(consecutive_blocks <= 14 * (2 + stale), "law 4: blocking is bounded");
     }
     check
 }
@@ -646,21 +640,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn laws_1_to_7_hold_in_every_story(story in proptest::collection::vec(happens(), 0..60)) {
+    fn laws_1_to_7_hold_in_every_sequence(story in proptest::collection::vec(any_stop(), 0..60)) {
         for layout in Layout::ALL {
             play(layout, &story);
         }
     }
 
     #[test]
-    fn law_9_replaying_the_ledger_gives_the_state(story in proptest::collection::vec(happens(), 0..60)) {
+    fn law_9_replaying_the_ledger_gives_the_state(story in proptest::collection::vec(any_stop(), 0..60)) {
         let check = play(Layout::Trellis, &story);
         let replayed = State::fold(check.history.iter().map(|(at, event)| (*at, event)));
         prop_assert_eq!(replayed, check.state);
     }
 
     #[test]
-    fn events_survive_being_written_down(story in proptest::collection::vec(happens(), 0..30)) {
+    fn events_survive_being_written_down(story in proptest::collection::vec(any_stop(), 0..30)) {
         for (_, event) in play(Layout::Ideal, &story).history {
             let text = serde_json::to_string(&event).expect("JSON");
             prop_assert_eq!(serde_json::from_str::<Event>(&text).expect("our own words"), event);
@@ -668,13 +662,13 @@ proptest! {
     }
 }
 
-/// The same findings once more, as the engine gathers it when it is asked to.
+/// The same findings from a second run.
 fn second_look(findings: Vec<Finding>) -> Facts {
     Facts { is_second_look: true, ..facts(findings) }
 }
 
 #[test]
-fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
+fn a_pass_on_a_failed_tree_is_repeated_and_verifies_nothing() {
     for (preset, ends_as) in [
         (&preset::CHECK, Verdict::Released),
         (&preset::SESSION, Verdict::Paused),
@@ -686,20 +680,20 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
             ..facts
         };
         let mut check = Loop::default();
-        assert!(is_hold(&check.stop(&with(facts(failing_on("now"))))));
+        assert!(is_block(&check.stop(&with(facts(failing_on("now"))))));
         assert_eq!(check.stop(&with(facts(passing()))), Decision::Gather);
         let reason = Reason::PassedAfterFailing;
-        let allowed = Decision::LetGo { verdict: ends_as, attempt: 1, reason, limit: None };
+        let allowed = Decision::Allow { verdict: ends_as, attempt: 1, reason, limit: None };
         assert_eq!(check.stop(&with(second_look(passing()))), allowed, "no attempt is used");
-        // Red the second time: it fails as ever.
+        // Failing again the second time is an ordinary failure.
         let mut check = Loop::default();
-        assert!(is_hold(&check.stop(&with(facts(failing_on("now"))))));
-        assert!(is_hold(&check.stop(&with(second_look(failing_on("now"))))));
+        assert!(is_block(&check.stop(&with(facts(failing_on("now"))))));
+        assert!(is_block(&check.stop(&with(second_look(failing_on("now"))))));
     }
-    // Another loop of the session saw it fail.
+    // It failed in another loop of the session.
     let elsewhere = Facts { failed_elsewhere: vec![tree("now")], ..facts(passing()) };
     assert_eq!(Loop::default().stop(&elsewhere), Decision::Gather);
-    // A user who only wants to know is told what the gates say now.
+    // A plain run reports the current results.
     let plain = |findings| Facts { subject: Subject::Plain, ..facts(findings) };
     let mut look = Loop::default();
     look.stop(&plain(failing_on("now")));
@@ -707,39 +701,39 @@ fn what_passes_on_a_tree_that_failed_is_looked_at_twice_and_verifies_nothing() {
 }
 
 #[test]
-fn files_that_moved_while_the_gates_ran_verify_nothing() {
+fn files_replaced_while_the_gates_ran_verify_nothing() {
     let mut seen = gates_of(passing());
     seen.moved = vec!["test.sh".into()];
     let decision = Loop::default().stop(&facts(vec![Finding::Gates(seen)]));
-    let reason = Reason::FilesMoved { files: vec!["test.sh".into()] };
-    assert_eq!(decision, Decision::LetGo { verdict: Verdict::Released, attempt: 0, reason, limit: None });
+    let reason = Reason::FilesReplaced { files: vec!["test.sh".into()] };
+    assert_eq!(decision, Decision::Allow { verdict: Verdict::Released, attempt: 0, reason, limit: None });
 }
 
 #[test]
-fn gates_accepted_since_the_beginning_need_a_person_at_best() {
-    let since = |findings| Facts { standing: Standing::AcceptedSince, ..facts(findings) };
+fn gates_accepted_after_the_beginning_need_review() {
+    let since = |findings| Facts { definition_status: DefinitionStatus::AcceptedSince, ..facts(findings) };
     let mut check = Loop::default();
-    assert!(is_hold(&check.stop(&since(failing()))));
+    assert!(is_block(&check.stop(&since(failing()))));
     assert_eq!(verdict(&check.stop(&since(passing()))), Some(Verdict::NeedsHuman));
 }
 
 #[test]
-fn gates_that_do_not_fit_the_deadline_allow_the_stop_without_an_attempt() {
-    let decision = Loop::default().stop(&facts(gates_seen(Outcome::DidNotFit, Vec::new())));
-    let reason = Reason::GatesDidNotFit { gates: vec![GateName::new("test")] };
-    assert_eq!(decision, Decision::LetGo { verdict: Verdict::Released, attempt: 0, reason, limit: None });
+fn gates_that_exceed_the_deadline_allow_the_stop_without_an_attempt() {
+    let decision = Loop::default().stop(&facts(gates_seen(GateOutcome::DeadlineReached, Vec::new())));
+    let reason = Reason::DeadlineReached { gates: vec![GateName::new("test")] };
+    assert_eq!(decision, Decision::Allow { verdict: Verdict::Released, attempt: 0, reason, limit: None });
 }
 
 #[test]
-fn a_plain_look_is_judged_whatever_became_of_the_looks_before() {
+fn a_plain_run_is_judged_independent_of_earlier_runs() {
     let plain = |findings| Facts { subject: Subject::Plain, session: None, ..facts(findings) };
     let paused = |why| Event::Paused { why };
     let cancelled = Event::Cancelled { why: crate::ledger::event::CancelCause::Command };
     for event in [paused(PauseCause::Command), paused(PauseCause::Errors), cancelled] {
         let mut looks = Loop::default();
-        assert!(is_hold(&looks.stop(&plain(failing()))));
+        assert!(is_block(&looks.stop(&plain(failing()))));
         looks.take(event.clone());
-        assert!(is_hold(&looks.stop(&plain(failing()))), "{event:?}");
+        assert!(is_block(&looks.stop(&plain(failing()))), "{event:?}");
         looks.take(event.clone());
         assert_eq!(verdict(&looks.stop(&plain(passing()))), Some(Verdict::Verified), "{event:?}");
     }

@@ -8,7 +8,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
 }
 
-fn driven(memory: Memory, events: &[Event]) -> State {
+fn driven(memory: AgentContext, events: &[Event]) -> State {
     let options = DriveOptions {
         agent: "claude".into(),
         memory,
@@ -41,23 +41,23 @@ fn out_of_usage() -> AgentEnd {
 }
 
 fn judged(iteration: u32) -> Event {
-    Event::CannotTell {
-        trouble: crate::model::verdict::Trouble::Busy { why: format!("{iteration}") },
+    Event::NotEvaluated {
+        trouble: crate::model::verdict::EvaluationError::Busy { why: format!("{iteration}") },
         in_a_row: 1,
-        verdict: crate::model::verdict::Verdict::Held,
+        verdict: crate::model::verdict::Verdict::Blocked,
     }
 }
 
-fn run(iteration: u32) -> Next {
-    Next::Run { iteration, context: Context::Fresh, approach: Approach::GoOn }
+fn run(iteration: u32) -> NextStep {
+    NextStep::Run { iteration, context: Context::Fresh, approach: Approach::Continue }
 }
 
 #[test]
-fn a_tree_that_was_not_kept_is_made_up_for() {
-    let kept = |iteration| Event::Kept { iteration, commit: "c".into() };
+fn an_uncommitted_tree_is_recovered() {
+    let kept = |iteration| Event::Committed { iteration, commit: "c".into() };
     let finished = |iteration| ended(iteration, AgentEnd::Finished);
-    let waits = || Event::WaitsUntil { until: at(60), why: "rate limit".into() };
-    // Whose tree lies taken in and not kept, and whose is to be taken in.
+    let waits = || Event::WaitingUntil { until: at(60), why: "rate limit".into() };
+    // Whose tree is staged but not committed, and whose is to be staged.
     let table = [
         ("nothing yet", vec![], (Some(0), None)),
         ("the beginning", vec![kept(0)], (None, None)),
@@ -72,64 +72,67 @@ fn a_tree_that_was_not_kept_is_made_up_for() {
         ("run again after that", vec![kept(0), began(1), kept(1), waits(), began(1)], (None, Some(1))),
     ];
     for (what, events, expected) in table {
-        let drive = driven(Memory::Fresh, &events).drive;
-        assert_eq!((drive.not_kept(), drive.to_keep()), expected, "{what}");
+        let drive = driven(AgentContext::Fresh, &events).drive;
+        assert_eq!((drive.uncommitted_iteration(), drive.to_keep()), expected, "{what}");
     }
 }
 
 #[test]
-fn every_half_of_an_iteration_is_made_up_for_once() {
-    let waits = Event::WaitsUntil { until: at(60), why: "rate limit".into() };
+fn each_missing_half_of_an_iteration_is_recovered_once() {
+    let waits = Event::WaitingUntil { until: at(60), why: "rate limit".into() };
     let failed = AgentEnd::Failed { why: "exit 1".into() };
-    let table: &[(&str, Vec<Event>, Next)] = &[
+    let table: &[(&str, Vec<Event>, NextStep)] = &[
         ("nothing yet", vec![], run(1)),
         ("killed while the agent ran", vec![began(1)], run(1)),
         (
             "killed before it was judged",
             vec![began(1), ended(1, AgentEnd::Finished)],
-            Next::Judge { iteration: 1 },
+            NextStep::Judge { iteration: 1 },
         ),
-        ("a failed run is judged too", vec![began(1), ended(1, failed)], Next::Judge { iteration: 1 }),
-        ("a person ended it", vec![began(1), ended(1, AgentEnd::Interrupted)], run(1)),
+        ("a failed run is judged too", vec![began(1), ended(1, failed)], NextStep::Judge { iteration: 1 }),
+        ("the user interrupted it", vec![began(1), ended(1, AgentEnd::Interrupted)], run(1)),
         ("judged", vec![began(1), ended(1, AgentEnd::Finished), judged(1)], run(2)),
         (
             "a usage limit",
             vec![began(1), ended(1, out_of_usage()), waits.clone()],
-            Next::Wait { until: at(60) },
+            NextStep::Wait { until: at(60) },
         ),
         (
             "killed before the wait was written down",
             vec![began(1), ended(1, out_of_usage())],
-            Next::Judge { iteration: 1 },
+            NextStep::Judge { iteration: 1 },
         ),
     ];
     for (name, events, expected) in table {
-        assert_eq!(next(&driven(Memory::Fresh, events), at(0)), *expected, "{name}");
+        assert_eq!(next(&driven(AgentContext::Fresh, events), at(0)), *expected, "{name}");
     }
-    let waited = driven(Memory::Fresh, &[began(1), ended(1, out_of_usage()), waits]);
+    let waited = driven(AgentContext::Fresh, &[began(1), ended(1, out_of_usage()), waits]);
     assert_eq!(next(&waited, at(60)), run(1), "the wait is over, and the iteration was not counted");
 }
 
 #[test]
-fn it_goes_on_with_the_session_unless_the_approach_changes() {
+fn the_session_is_continued_unless_the_approach_changes() {
     let events = [began(1), ended(1, AgentEnd::Finished), judged(1)];
-    let going_on =
-        Next::Run { iteration: 2, context: Context::Continue(SessionId::new("s")), approach: Approach::GoOn };
-    assert_eq!(next(&driven(Memory::Continue, &events), at(0)), going_on);
-    assert_eq!(next(&driven(Memory::Fresh, &events), at(0)), run(2));
-    let mut state = driven(Memory::Continue, &events);
+    let going_on = NextStep::Run {
+        iteration: 2,
+        context: Context::Continue(SessionId::new("s")),
+        approach: Approach::Continue,
+    };
+    assert_eq!(next(&driven(AgentContext::Continue, &events), at(0)), going_on);
+    assert_eq!(next(&driven(AgentContext::Fresh, &events), at(0)), run(2));
+    let mut state = driven(AgentContext::Continue, &events);
     state.apply(at(0), &Event::StrategyChanged);
-    let anew = Next::Run { iteration: 2, context: Context::Fresh, approach: Approach::Rethink };
+    let anew = NextStep::Run { iteration: 2, context: Context::Fresh, approach: Approach::Rethink };
     assert_eq!(next(&state, at(0)), anew);
     for event in [began(2), ended(2, AgentEnd::Finished), judged(2)] {
         state.apply(at(0), &event);
     }
-    assert!(matches!(next(&state, at(0)), Next::Run { iteration: 3, approach: Approach::GoOn, .. }));
+    assert!(matches!(next(&state, at(0)), NextStep::Run { iteration: 3, approach: Approach::Continue, .. }));
 }
 
 #[test]
-fn a_usage_limit_is_waited_for_as_stated_else_twice_as_long_each_time() {
-    let limit = |until| Limit { until, why: String::new() };
+fn a_usage_limit_waits_as_stated_or_with_backoff() {
+    let limit = |until| UsageLimit { until, why: String::new() };
     let table = [
         (Some(at(600)), 0, at(602)),
         (Some(at(600)), 2, at(602)),
@@ -138,7 +141,7 @@ fn a_usage_limit_is_waited_for_as_stated_else_twice_as_long_each_time() {
         (Some(at(1)), 3, at(30)),
         (Some(at(1)), 6, at(240)),
         (Some(at(1)), 4_000, at(3600)),
-        // Past, or absurd: nothing was stated.
+        // A past or absurd end counts as not stated.
         (Some(at(-5)), 0, at(30)),
         (Some(at(100 * 24 * 3600)), 0, at(30)),
         (None, 0, at(30)),
@@ -153,41 +156,45 @@ fn a_usage_limit_is_waited_for_as_stated_else_twice_as_long_each_time() {
 }
 
 #[test]
-fn what_has_cost_as_much_as_it_may_is_judged_whoever_ended_the_run() {
+fn a_loop_at_its_cost_limit_is_judged_however_its_run_ended() {
     let costs = |dollars: f64, how: AgentEnd| {
         let cost = Micros::from_dollars(dollars);
         Event::AgentEnded { iteration: 1, run: AgentRun { cost, ..AgentRun::new(how, Duration::ZERO) } }
     };
-    let waits = || Event::WaitsUntil { until: at(-1), why: "rate limit".into() };
+    let waits = || Event::WaitingUntil { until: at(-1), why: "rate limit".into() };
     let table = [
         ("less", vec![began(1), costs(4.9, out_of_usage()), waits()], run(1)),
-        ("refused", vec![began(1), costs(5.0, out_of_usage()), waits()], Next::Judge { iteration: 0 }),
-        ("interrupted", vec![began(1), costs(7.0, AgentEnd::Interrupted)], Next::Judge { iteration: 1 }),
-        ("judged", vec![began(1), costs(7.0, AgentEnd::Finished), judged(1)], Next::Judge { iteration: 1 }),
+        ("refused", vec![began(1), costs(5.0, out_of_usage()), waits()], NextStep::Judge { iteration: 0 }),
+        ("interrupted", vec![began(1), costs(7.0, AgentEnd::Interrupted)], NextStep::Judge { iteration: 1 }),
+        (
+            "judged",
+            vec![began(1), costs(7.0, AgentEnd::Finished), judged(1)],
+            NextStep::Judge { iteration: 1 },
+        ),
     ];
     for (what, events, expected) in table {
-        let mut state = driven(Memory::Fresh, &events);
+        let mut state = driven(AgentContext::Fresh, &events);
         let clocks = crate::model::layout::Clocks { clock: None, stale_after: None };
         let mut limits = crate::model::limits::Limits::new(&crate::model::preset::DRIVE, clocks);
-        limits.cost = crate::model::limits::Sourced::default(Micros::from_dollars(5.0));
+        limits.cost = crate::model::limits::WithOrigin::default(Micros::from_dollars(5.0));
         state.limits = Some(limits);
         assert_eq!(next(&state, at(0)), expected, "{what}");
     }
 }
 
 #[test]
-fn what_a_loop_used_up_nobody_gives_back() {
+fn used_budget_is_never_given_back() {
     let events = [began(1), ended(1, AgentEnd::Finished), judged(1), began(2)];
-    let mut state = driven(Memory::Fresh, &events);
+    let mut state = driven(AgentContext::Fresh, &events);
     let before = state.drive.clone();
     state.apply(at(5), &Event::Reset { why: crate::ledger::event::ResetCause::Command });
     assert_eq!(state.drive, before);
 }
 
 #[test]
-fn a_person_who_goes_on_forgives_the_failed_runs() {
+fn resuming_clears_failed_runs() {
     let failed = || ended(1, AgentEnd::Failed { why: "no network".into() });
-    let mut state = driven(Memory::Fresh, &[failed(), failed(), failed()]);
+    let mut state = driven(AgentContext::Fresh, &[failed(), failed(), failed()]);
     assert_eq!(state.drive.failed_runs, 3);
     state.apply(at(0), &Event::Resumed { renewed: false });
     state.apply(at(0), &failed());
@@ -195,7 +202,7 @@ fn a_person_who_goes_on_forgives_the_failed_runs() {
 }
 
 #[test]
-fn the_same_denial_three_times_in_a_row_is_hopeless() {
+fn a_rule_denied_three_times_in_a_row_is_reported() {
     let denied = |rules: &[&str]| {
         let denied = rules
             .iter()
@@ -216,42 +223,47 @@ fn the_same_denial_three_times_in_a_row_is_hopeless() {
     ];
     for (runs, expected) in table {
         let events: Vec<Event> = runs.iter().map(|rules| denied(rules)).collect();
-        assert_eq!(driven(Memory::Fresh, &events).drive.hopeless_rule(), *expected, "{runs:?}");
+        assert_eq!(
+            driven(AgentContext::Fresh, &events).drive.repeatedly_denied_rule(),
+            *expected,
+            "{runs:?}"
+        );
     }
 }
 
 #[test]
-fn when_its_time_is_over_it_is_judged_and_time_that_it_rested_does_not_count() {
+fn a_loop_at_its_time_limit_is_judged_and_paused_time_does_not_count() {
     let limits = |state: &mut State| {
         let mut limits = crate::model::limits::Limits::new(
             &crate::model::preset::DRIVE,
             crate::model::layout::Clocks { clock: Some(Duration::from_secs(100)), stale_after: None },
         );
-        limits.attempts = crate::model::limits::Sourced::default(crate::model::budget::Attempts::Unlimited);
+        limits.attempts =
+            crate::model::limits::WithOrigin::default(crate::model::budget::Attempts::Unlimited);
         (state.limits, state.started_at) = (Some(limits), Some(at(0)));
     };
-    let mut state = driven(Memory::Fresh, &[began(1), ended(1, AgentEnd::Finished), judged(1)]);
+    let mut state = driven(AgentContext::Fresh, &[began(1), ended(1, AgentEnd::Finished), judged(1)]);
     limits(&mut state);
     assert_eq!(next(&state, at(100)), run(2));
-    assert_eq!(next(&state, at(101)), Next::Judge { iteration: 1 });
-    state.apply(at(50), &Event::WaitsUntil { until: at(5_000), why: String::new() });
-    assert_eq!(next(&state, at(50)), Next::Wait { until: at(101) }, "no longer than its own clock");
+    assert_eq!(next(&state, at(101)), NextStep::Judge { iteration: 1 });
+    state.apply(at(50), &Event::WaitingUntil { until: at(5_000), why: String::new() });
+    assert_eq!(next(&state, at(50)), NextStep::Wait { until: at(101) }, "no longer than its own clock");
     state.apply(at(50), &Event::Paused { why: crate::ledger::event::PauseCause::Interrupted });
     assert_eq!(state.seconds_at_work(at(2_000)), 50);
     state.apply(at(3_050), &Event::Resumed { renewed: false });
     assert_eq!(state.seconds_at_work(at(3_060)), 60);
-    assert_eq!(next(&state, at(3_060)), Next::Wait { until: at(3_101) });
+    assert_eq!(next(&state, at(3_060)), NextStep::Wait { until: at(3_101) });
 }
 
 #[test]
-fn a_check_that_says_not_yet_is_looked_at_again_and_the_agent_rests() {
+fn a_pending_check_is_evaluated_again_without_running_the_agent() {
     let waited = |until| Event::Waited { what: "CI".into(), entries: Vec::new(), until: Some(at(until)) };
     let events = [began(1), ended(1, AgentEnd::Finished), waited(60)];
-    let state = driven(Memory::Fresh, &events);
-    assert_eq!(next(&state, at(10)), Next::Wait { until: at(60) });
-    assert_eq!(next(&state, at(60)), Next::Judge { iteration: 1 });
-    let again = driven(Memory::Fresh, &[&events[..], &[waited(90)]].concat());
-    assert_eq!(next(&again, at(61)), Next::Wait { until: at(90) });
-    assert_eq!(again.attempts, 0, "nobody is at fault");
+    let state = driven(AgentContext::Fresh, &events);
+    assert_eq!(next(&state, at(10)), NextStep::Wait { until: at(60) });
+    assert_eq!(next(&state, at(60)), NextStep::Judge { iteration: 1 });
+    let again = driven(AgentContext::Fresh, &[&events[..], &[waited(90)]].concat());
+    assert_eq!(next(&again, at(61)), NextStep::Wait { until: at(90) });
+    assert_eq!(again.attempts, 0, "no attempt is counted");
     assert_eq!(again.drive.iterations, 1, "no iteration is used up");
 }

@@ -1,15 +1,15 @@
-//! Which gate may run when: the config's order as a graph, asked step by step.
+//! The order of gates as a graph, queried step by step.
 
-use crate::model::gate::{Gate, Order};
+use crate::model::gate::{Gate, GateOrder};
 use crate::model::id::GateName;
 
-/// The gates of one run with, for each, the gates that must have passed before it.
+/// The gates of one run, each with the gates that must pass before it.
 #[derive(Clone, Debug)]
 pub struct GatePlan {
     needs: Vec<Vec<usize>>,
 }
 
-/// Why a list of gates is no plan. Found when the config is read.
+/// Why a list of gates cannot be ordered; reported when the config is read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     #[error("gate `{gate}` needs `{missing}`, which is not in the list")]
@@ -18,29 +18,29 @@ pub enum PlanError {
     Circle { gate: GateName },
 }
 
-/// How far one gate of a run is.
+/// The progress of one gate in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanProgress {
     Waiting,
     Running,
     Passed,
-    /// Failed, or could not tell: with fail-fast nothing new starts after it.
+    /// Failed or could not be evaluated: with fail-fast nothing new starts after it.
     NotPassed,
 }
 
 impl GatePlan {
     pub fn new(gates: &[Gate]) -> Result<Self, PlanError> {
         let mut needs = Vec::with_capacity(gates.len());
-        // The first gate of the group of neighbours that the present gate could run with.
+        // The first gate of the parallel group that the current gate can join.
         let mut group_start = 0;
         for (at, gate) in gates.iter().enumerate() {
             match &gate.order {
-                Order::AfterAllAbove => {
+                GateOrder::AfterAllAbove => {
                     needs.push((0..at).collect());
                     group_start = at + 1;
                 }
-                Order::WithNeighbours => needs.push((0..group_start).collect()),
-                Order::After(names) => needs.push(positions(gate, names, gates)?),
+                GateOrder::WithNeighbours => needs.push((0..group_start).collect()),
+                GateOrder::After(names) => needs.push(positions(gate, names, gates)?),
             }
         }
         let plan = Self { needs };
@@ -66,7 +66,7 @@ impl GatePlan {
             .collect()
     }
 
-    /// Every gate that runs after this one because of it, directly or not.
+    /// Every gate that depends on this one, directly or indirectly.
     pub fn after(&self, at: usize) -> Vec<usize> {
         let mut after: Vec<usize> = Vec::new();
         let mut next = vec![at];
@@ -111,20 +111,21 @@ mod tests {
     use super::*;
     use crate::model::gate::DEFAULT_TIMEOUT;
 
-    fn gate(name: &str, order: Order) -> Gate {
+    fn gate(name: &str, order: GateOrder) -> Gate {
         Gate {
             name: GateName::new(name),
             run: name.into(),
             timeout: DEFAULT_TIMEOUT,
             advisory: false,
             inputs: Vec::new(),
+            writes: Vec::new(),
             retries: 0,
             results: None,
             order,
         }
     }
 
-    /// Runs a plan in waves, everything passing, and says who ran with whom.
+    /// Runs a plan with every gate passing and returns the waves.
     fn waves(gates: &[Gate]) -> Vec<Vec<String>> {
         let plan = GatePlan::new(gates).expect("a plan");
         let mut progress = vec![PlanProgress::Waiting; gates.len()];
@@ -141,23 +142,23 @@ mod tests {
         }
     }
 
-    fn after(names: &[&str]) -> Order {
-        Order::After(names.iter().copied().map(GateName::new).collect())
+    fn after(names: &[&str]) -> GateOrder {
+        GateOrder::After(names.iter().copied().map(GateName::new).collect())
     }
 
     #[test]
     fn a_plain_list_runs_in_order() {
-        let gates = [gate("a", Order::AfterAllAbove), gate("b", Order::AfterAllAbove)];
+        let gates = [gate("a", GateOrder::AfterAllAbove), gate("b", GateOrder::AfterAllAbove)];
         assert_eq!(waves(&gates), [["a"], ["b"]]);
     }
 
     #[test]
     fn neighbours_marked_parallel_run_together_between_the_plain_ones() {
         let gates = [
-            gate("fmt", Order::AfterAllAbove),
-            gate("lint", Order::WithNeighbours),
-            gate("types", Order::WithNeighbours),
-            gate("test", Order::AfterAllAbove),
+            gate("fmt", GateOrder::AfterAllAbove),
+            gate("lint", GateOrder::WithNeighbours),
+            gate("types", GateOrder::WithNeighbours),
+            gate("test", GateOrder::AfterAllAbove),
         ];
         assert_eq!(waves(&gates), [vec!["fmt"], vec!["lint", "types"], vec!["test"]]);
     }
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn needs_makes_the_wall_time_the_critical_path() {
         let gates = [
-            gate("build", Order::AfterAllAbove),
+            gate("build", GateOrder::AfterAllAbove),
             gate("unit", after(&["build"])),
             gate("docs", after(&[])),
             gate("e2e", after(&["build"])),
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_stops_unless_told_to_keep_going() {
-        let gates = [gate("a", Order::AfterAllAbove), gate("b", Order::AfterAllAbove)];
+        let gates = [gate("a", GateOrder::AfterAllAbove), gate("b", GateOrder::AfterAllAbove)];
         let plan = GatePlan::new(&gates).expect("a plan");
         let progress = [PlanProgress::NotPassed, PlanProgress::Waiting];
         assert!(plan.ready(&progress, false).is_empty());
@@ -183,9 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_after_a_gate_is_found_through_others() {
+    fn indirect_dependents_are_found() {
         let gates = [
-            gate("build", Order::AfterAllAbove),
+            gate("build", GateOrder::AfterAllAbove),
             gate("unit", after(&["build"])),
             gate("report", after(&["unit"])),
             gate("docs", after(&[])),
@@ -199,10 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_unknown_names_are_refused() {
+    fn cycles_and_unknown_names_are_refused() {
         let circle = [gate("a", after(&["b"])), gate("b", after(&["a"]))];
         assert!(matches!(GatePlan::new(&circle), Err(PlanError::Circle { .. })));
-        let missing = [gate("a", after(&["nobody"]))];
+        let missing = [gate("a", after(&["missing"]))];
         assert!(matches!(GatePlan::new(&missing), Err(PlanError::NoSuchGate { .. })));
     }
 }

@@ -1,7 +1,7 @@
-//! A receipt: what we saw ourselves. Only receipts make *verified*.
+//! A receipt: proof of a gate run by ralph itself. Only receipts make *verified*.
 //!
-//! The fields are private and there is one way to make one, [`Receipt::witness`], which the program's lints allow
-//! in the gate runner alone. A receipt read back comes from the hash-chained ledger.
+//! The fields are private and the only constructor is [`Receipt::witness`], which lints restrict to the gate runner.
+//! Stored receipts come from the hash-chained ledger.
 
 use std::time::Duration;
 
@@ -19,17 +19,19 @@ pub struct Receipt {
     definition: Digest,
     environment: Digest,
     tree: TreeHash,
-    /// The whole tree when the gate looks at a part of it only.
+    /// The whole tree, if the gate depends on a part of it only.
     whole_tree: TreeHash,
     at: Timestamp,
+    #[serde(with = "crate::model::duration::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     took: Duration,
     runs: u32,
     log: Digest,
 }
 
-/// What the gate runner saw when a gate passed and the tree was the same before and after.
+/// The evidence when a gate passed and the tree was the same before and after.
 #[derive(Clone, Debug)]
-pub struct Witnessed {
+pub struct ObservedPass {
     pub environment: Digest,
     pub tree: TreeHash,
     pub whole_tree: TreeHash,
@@ -40,7 +42,7 @@ pub struct Witnessed {
 }
 
 impl Receipt {
-    pub fn witness(gate: &Gate, seen: Witnessed) -> Self {
+    pub fn witness(gate: &Gate, seen: ObservedPass) -> Self {
         Self {
             gate: gate.name.clone(),
             run: gate.run.clone(),
@@ -71,13 +73,13 @@ impl Receipt {
         ReceiptKey::from_parts(&self.definition, &self.environment, &self.tree)
     }
 
-    /// Whether this receipt speaks for that gate on that tree in that environment.
+    /// Whether this receipt is valid for that gate, tree and environment.
     pub fn speaks_for(&self, gate: &Gate, environment: &Digest, tree: &TreeHash) -> bool {
         self.key() == ReceiptKey::new(gate, environment, tree)
     }
 }
 
-/// The three things that must be the same for a pass to count again: definition, environment, tree.
+/// A pass is reused only for the same definition, environment and tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReceiptKey(Digest);
 
@@ -92,7 +94,7 @@ impl ReceiptKey {
         Self(Digest::of_parts(parts))
     }
 
-    /// A name for the file that points to the receipt.
+    /// The name of the file that points to the receipt.
     pub fn file_name(&self) -> &str {
         &self.0.as_str()[..32]
     }

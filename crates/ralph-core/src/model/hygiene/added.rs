@@ -1,7 +1,7 @@
-//! The added lines of `git diff --unified=0`. How many lines a hunk has is told in its head, so a line that looks like a
-//! head is taken for what it is.
+//! The added lines of `git diff --unified=0`. The hunk header gives the number of lines, so an added line that looks
+//! like a header is not mistaken for one.
 
-/// A line that was not there before.
+/// An added line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
     pub file: String,
@@ -10,7 +10,7 @@ pub struct Added {
     pub line: String,
 }
 
-/// Everything that a diff adds, in order. Whatever cannot be read is passed over.
+/// All added lines of a diff, in order; unreadable parts are skipped.
 pub fn lines(diff: &[u8], on: &mut dyn FnMut(Added)) {
     let mut file = None;
     let mut hunk = Hunk::default();
@@ -40,12 +40,12 @@ pub fn lines(diff: &[u8], on: &mut dyn FnMut(Added)) {
     }
 }
 
-/// What is left of the hunk that is being read.
+/// The rest of the current hunk.
 #[derive(Debug, Default)]
 struct Hunk {
     removed: u32,
     added: u32,
-    /// Of the next added line.
+    /// The number of the next added line.
     number: u32,
 }
 
@@ -67,7 +67,7 @@ fn range(text: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// `b/a file` with a tab behind it, `"b/with \"quotes\""`, or `/dev/null`, which is no file.
+/// `b/a file` with a tab behind it, `"b/with \"quotes\""`, or `/dev/null`, which is not a file.
 fn name_in(text: &str) -> Option<String> {
     let text = text.trim_end_matches('\r').trim_end_matches('\t');
     let name = match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
@@ -77,7 +77,7 @@ fn name_in(text: &str) -> Option<String> {
     name.strip_prefix("b/").map(str::to_owned)
 }
 
-/// As C writes it.
+/// Reverses C-style quoting.
 fn unquoted(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.bytes());
     while let Some(byte) = rest.next() {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_diff_adds_nothing() {
+    fn text_that_is_not_a_diff_adds_nothing() {
         for text in [
             "",
             "+x",

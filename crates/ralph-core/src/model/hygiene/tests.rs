@@ -1,20 +1,20 @@
-// The marks are written as `\u{21}`, so that whoever looks for leftovers in this very repo finds none.
+// The markers are written as `\u{21}`, so that this file does not match itself.
 
 use super::*;
 
 fn kind(file: &str, line: &str) -> &'static str {
     match look(file, 7, line).map(|flaw| flaw.what) {
         None => "fine",
-        Some(FlawKind::DebuggerStatement { .. }) => "debugger",
-        Some(FlawKind::Placeholder { .. }) => "placeholder",
-        Some(FlawKind::PrivateKey) => "key",
-        Some(FlawKind::ConflictMarker) => "conflict",
-        Some(FlawKind::Unparsable { .. }) => "unparsable",
+        Some(HygieneProblemKind::DebuggerStatement { .. }) => "debugger",
+        Some(HygieneProblemKind::Placeholder { .. }) => "placeholder",
+        Some(HygieneProblemKind::PrivateKey) => "key",
+        Some(HygieneProblemKind::ConflictMarker) => "conflict",
+        Some(HygieneProblemKind::Unparsable { .. }) => "unparsable",
     }
 }
 
 #[test]
-fn what_nobody_means_to_leave_behind_is_found() {
+fn leftovers_are_found() {
     let key = |label: &str| format!("    -----BEGIN {label}-----");
     let table = [
         ("a.ts", "  debugger;", "debugger"),
@@ -40,9 +40,9 @@ fn what_nobody_means_to_leave_behind_is_found() {
     }
 }
 
-/// Each of these was written by somebody who meant it.
+/// Each of these lines is intentional.
 #[test]
-fn what_only_looks_like_it_is_left_alone() {
+fn lookalikes_are_not_reported() {
     let key = |label: &str| format!("-----BEGIN {label}-----");
     let table = [
         ("a.ts", "const debuggerUrl = start();"),
@@ -70,10 +70,13 @@ fn what_only_looks_like_it_is_left_alone() {
 }
 
 #[test]
-fn a_flaw_is_told_with_its_place() {
-    let told = look("src/a.rs", 12, "    todo\u{21}(\"later\")").expect("a flaw").to_string();
-    assert_eq!(told, "src/a.rs:12: a placeholder (`todo\u{21}(\"later\")`)");
-    let whole =
-        Flaw { file: "a.json".into(), line: None, what: FlawKind::Unparsable { why: "line 3".into() } };
-    assert_eq!(whole.to_string(), "a.json: it cannot be parsed (line 3)");
+fn a_problem_is_shown_with_its_position() {
+    let shown = look("src/a.rs", 12, "    todo\u{21}(\"later\")").expect("a flaw").to_string();
+    assert_eq!(shown, "src/a.rs:12: a placeholder (`todo\u{21}(\"later\")`)");
+    let whole = HygieneProblem {
+        file: "a.json".into(),
+        line: None,
+        what: HygieneProblemKind::Unparsable { why: "line 3".into() },
+    };
+    assert_eq!(whole.to_string(), "a.json: does not parse (line 3)");
 }

@@ -1,4 +1,4 @@
-//! Our own layout: `ralph.yaml`.
+//! The native layout: `ralph.yaml`.
 
 use std::time::Duration;
 

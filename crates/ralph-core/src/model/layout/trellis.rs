@@ -1,4 +1,4 @@
-//! Repos of Trellis: `.trellis/worktree.yaml`, a task pointer, a state file; otherwise as our own.
+//! Repos of Trellis: `.trellis/worktree.yaml`, a task pointer, a state file; otherwise like the native layout.
 
 use super::native::NATIVE;
 use super::{LayoutData, NoTask};

@@ -1,18 +1,18 @@
-//! What an agent reads about failing gates, also for every recording of a real tool.
+//! Failure lists for agents, checked on recordings of real tools.
 
 use super::*;
 use crate::claims::results::read;
-use crate::model::gate::Outcome;
+use crate::model::gate::GateOutcome;
 use crate::model::id::GateName;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A failed gate that printed this.
+/// A failed gate with this output.
 pub(crate) fn report(output: &str) -> GateReport {
     GateReport {
         gate: GateName::new("test"),
         run: "make test".into(),
-        outcome: Outcome::Failed { code: 1 },
+        outcome: GateOutcome::Failed { code: 1 },
         advisory: false,
         took: Duration::from_secs(2),
         runs: 1,
@@ -51,7 +51,7 @@ fn first_every_failure_in_a_line_then_detail() {
     let report = report(&pytest(&[("test_sum", "3 == 4"), ("test_name", "'a' == 'b'")], 7));
     assert_eq!(counts(report.results.as_ref().expect("pytest")).as_deref(), Some("2 of 9 tests fail"));
     assert_eq!(
-        told(&report, &[], true, 5_000),
+        failure_list(&report, &[], true, 5_000),
         "tests/test_a.py:3  test_sum: assert 3 == 4\n\
          tests/test_a.py:4  test_name: assert 'a' == 'b'\n\
          \n\
@@ -66,7 +66,7 @@ fn a_later_attempt_says_what_was_fixed_what_is_new_and_what_stays() {
     let first = report(&pytest(&[("test_a", "1 == 2"), ("test_b", "3 == 4"), ("test_c", "5 == 6")], 6));
     let last = [FailureMark::of(&first)];
     let second = report(&pytest(&[("test_b", "3 == 4"), ("test_c", "5 == 7"), ("test_d", "8 == 9")], 6));
-    let text = told(&second, &last, true, 5_000);
+    let text = failure_list(&second, &last, true, 5_000);
     assert!(
         text.starts_with(
             "Fixed since the last attempt: test_a\nNew:\ntests/test_a.py:5  test_d: assert 8 == 9\n\
@@ -74,12 +74,12 @@ fn a_later_attempt_says_what_was_fixed_what_is_new_and_what_stays() {
         ),
         "{text}"
     );
-    // What fails as before is not explained again to an agent that was told; what fails in another way is.
+    // Unchanged failures are not explained again to an agent that remembers them; changed ones are.
     assert!(
         text.contains("\ntest_d:\n") && text.contains("\ntest_c:\n") && !text.contains("\ntest_b:\n"),
         "{text}"
     );
-    assert!(told(&second, &last, false, 5_000).contains("\ntest_b:\n"));
+    assert!(failure_list(&second, &last, false, 5_000).contains("\ntest_b:\n"));
 }
 
 #[test]
@@ -99,21 +99,24 @@ fn little_room_is_for_names() {
     let names: Vec<String> = (0..60).map(|number| format!("test_number_{number}")).collect();
     let failing: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1 == 2")).collect();
     let report = report(&pytest(&failing, 0));
-    let text = told(&report, &[], true, 500);
+    let text = failure_list(&report, &[], true, 500);
     assert!(text.chars().count() <= 500, "{text}");
     assert!(text.starts_with("tests/test_a.py:3  test_number_0: assert 1 == 2\n"), "{text}");
     let shown = text.lines().count() - 1;
     assert!(text.ends_with(&format!("and {} more", 60 - shown)), "{text}");
-    assert_eq!(told(&report, &[], true, 5_000).lines().filter(|line| line.contains(".py:")).count(), 43);
+    assert_eq!(
+        failure_list(&report, &[], true, 5_000).lines().filter(|line| line.contains(".py:")).count(),
+        43
+    );
 }
 
 #[test]
 fn where_nothing_is_recognised_the_output_is_shown() {
     let nothing = report("it does not work\n");
-    assert_eq!(told(&nothing, &[], true, 5_000), "it does not work");
+    assert_eq!(failure_list(&nothing, &[], true, 5_000), "it does not work");
     // A warning alone does not explain a failure.
     let warning = report("a.c:1:1: warning: unused\nthe build server is down\n");
-    let text = told(&warning, &[], true, 5_000);
+    let text = failure_list(&warning, &[], true, 5_000);
     assert!(text.starts_with("a.c:1:1  unused\n") && text.ends_with("the build server is down"), "{text}");
 }
 
@@ -130,7 +133,7 @@ fn recordings() -> Vec<(PathBuf, String)> {
     outputs.map(|path| (path.clone(), text(&path))).collect()
 }
 
-/// Every recording in the room that each layout gives.
+/// Checks every recording within the limits of each layout.
 #[test]
 fn every_recorded_failure_is_named_and_fits() {
     let all = recordings();
@@ -138,10 +141,10 @@ fn every_recorded_failure_is_named_and_fits() {
     for (path, output) in all {
         let report = report(&output);
         for most in [200, 500, 5_000] {
-            let text = told(&report, &[], true, most);
+            let text = failure_list(&report, &[], true, most);
             assert!(text.chars().count() <= most, "{}: {} of {most}", path.display(), text.chars().count());
         }
-        let text = told(&report, &[], true, 5_000);
+        let text = failure_list(&report, &[], true, 5_000);
         let failures = report.failures();
         for failure in failures.iter().take(12) {
             assert!(
@@ -151,4 +154,35 @@ fn every_recorded_failure_is_named_and_fits() {
             );
         }
     }
+}
+
+/// An advisory gate gets one line, with what is new since the loop began.
+#[test]
+fn advisory_gates_report_only_new_failures() {
+    use crate::model::finding::GatesSeen;
+    use crate::say::feedback::{FailureDetail, gate_blocks};
+
+    let lint = |lines: &[u32]| {
+        let output: String = lines.iter().map(|line| format!("a.py:{line}:1: error: no {line}\n")).collect();
+        GateReport { advisory: true, ..report(&output) }
+    };
+    let blocks = |now: GateReport, at_start: &[FailureMark]| {
+        let seen = GatesSeen::sample(vec![now]);
+        let detail = FailureDetail {
+            last: &[],
+            advisory_at_start: at_start,
+            remembers: true,
+            most: 5_000,
+            most_of_one: 5_000,
+        };
+        gate_blocks(&seen, &detail)
+    };
+    let first = "Advisory gate `test` failed with exit code 1 after 2s: 2 problems; it does not block.";
+    assert_eq!(blocks(lint(&[1, 2]), &[]), [first]);
+    let at_start = [FailureMark::of(&lint(&[1, 2]))];
+    assert_eq!(blocks(lint(&[2, 1]), &at_start), Vec::<String>::new());
+    assert_eq!(blocks(lint(&[1]), &at_start), Vec::<String>::new(), "one was fixed");
+    let more = "Advisory gate `test` failed with exit code 1 after 2s: 4 problems; it does not block. \
+                New: a.py:3:1 no 3 and 1 more.";
+    assert_eq!(blocks(lint(&[1, 2, 3, 4]), &at_start), [more]);
 }

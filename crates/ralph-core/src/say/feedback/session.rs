@@ -1,22 +1,22 @@
-//! What the agent of a session loop is told: where things stand, what is next, and how to finish. Short: the client still
-//! has the task, and tokens are money.
+//! Feedback for the agent of a session loop: progress, the next task, and how to finish. Short, because the client
+//! still has the task and tokens cost money.
 
 use super::{
-    Feedback, changed_by_gates, changed_definition, next_step, one_line, sentence, since_last_time,
-    with_gates,
+    Feedback, changed_by_gates, changed_definition, next_step, one_line, since_last_time, with_gates,
 };
 use crate::claims::agent_report::AgentReport;
 use crate::claims::promise::{self, Promise};
-use crate::ledger::facts::{Facts, SessionStop, Standing};
+use crate::ledger::facts::{DefinitionStatus, Facts, SessionStop};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::finding::TasksSeen;
 use crate::model::goal::Goal;
 use crate::model::promise_seen::PromiseSeen;
 use crate::model::verdict::Reason;
+use crate::say::words;
 
-/// What a held session hears.
-pub(super) fn for_held(
+/// Feedback for a blocked session.
+pub(super) fn for_blocked(
     goal: &Goal,
     facts: &Facts,
     before: &State,
@@ -27,18 +27,18 @@ pub(super) fn for_held(
     let stop = facts.session_stop.as_ref().unwrap_or(&nothing);
     let line = match attempt {
         Some(attempt) => {
-            format!("Not done yet ({}): {}", iteration(facts, before, attempt), sentence(reason))
+            format!("Not done yet ({}): {}", iteration(facts, before, attempt), words::reason(reason))
         }
-        None => format!("Cannot tell whether the work is done: {}", sentence(reason)),
+        None => format!("The gates could not be evaluated: {}", words::reason(reason)),
     };
-    let mut start = vec![format!("ralph holds this session for the task: {}", goal.headline())];
-    start.extend(standing(stop, before, Some(reason)));
+    let mut start = vec![format!("ralph keeps this session working on the task: {}", goal.headline())];
+    start.extend(progress_line(stop, before, Some(reason)));
     let mut end = Vec::new();
     if let Some(seen) = facts.gates() {
         end.extend(changed_by_gates(seen));
         end.extend(since_last_time(before, seen));
     }
-    if let Standing::Changed { difference } = &facts.standing {
+    if let DefinitionStatus::Changed { difference } = &facts.definition_status {
         end.push(changed_definition(difference));
     }
     end.extend(about_promise(goal, stop, reason));
@@ -50,20 +50,21 @@ pub(super) fn for_held(
     Feedback { reason: one_line(&line), detail: with_gates(start, facts, before, end) }
 }
 
-/// `iteration 3 of 20`, and the agent calls where they are counted.
+/// `iteration 3 of 20`, and in a task loop what counts against its limit.
 fn iteration(facts: &Facts, before: &State, attempt: u32) -> String {
     let mut text = match facts.limits.attempts.value {
         Attempts::AtMost(most) => format!("iteration {attempt} of {}", before.granted(most)),
         Attempts::Unlimited => format!("iteration {attempt}"),
     };
     if let Some(most) = facts.limits.agent_calls.value {
-        text.push_str(&format!(", {} of {} agent calls", before.agent_calls(), before.granted(most)));
+        let (n, most) = (before.task_iterations_with_this_stop(), before.granted(most));
+        text.push_str(&format!(", {n} of {most} agent calls and stops without one"));
     }
     text
 }
 
-/// The task list and whose turn it is, but for what the agent reads as the reason anyway.
-fn standing(stop: &SessionStop, before: &State, reason: Option<&Reason>) -> Option<String> {
+/// The task list and the next role, without what the reason already says.
+fn progress_line(stop: &SessionStop, before: &State, reason: Option<&Reason>) -> Option<String> {
     let mut lines = Vec::new();
     match &stop.tasks {
         Some(TasksSeen::List { done, total, next }) => {
@@ -71,8 +72,9 @@ fn standing(stop: &SessionStop, before: &State, reason: Option<&Reason>) -> Opti
             lines.extend(next.as_ref().map(|next| format!("Next task: {next}")));
         }
         Some(TasksSeen::Trouble(trouble)) => {
-            let is_reason = matches!(reason, Some(Reason::CannotTell { trouble: told }) if told == trouble);
-            lines.extend((!is_reason).then(|| format!("Besides, {trouble}.")));
+            let is_reason =
+                matches!(reason, Some(Reason::NotEvaluated { trouble: stated }) if stated == trouble);
+            lines.extend((!is_reason).then(|| format!("Also: {trouble}.")));
         }
         None => {}
     }
@@ -80,14 +82,14 @@ fn standing(stop: &SessionStop, before: &State, reason: Option<&Reason>) -> Opti
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Whose turn it is after what the last agent reported.
+/// The role that continues after the last agent's report.
 pub fn next_role(report: Option<AgentReport>) -> Option<&'static str> {
     match report? {
-        AgentReport::Reject => Some("The reviewer rejected it: the developer (ralph-coder) mends that next."),
+        AgentReport::Reject => Some("The reviewer rejected it: the developer (ralph-coder) fixes that next."),
         AgentReport::Fail => Some(
-            "The tester's tests fail: the debugger (ralph-debugger) finds the cause next, then the developer (ralph-coder) mends it.",
+            "The tester's tests fail: the debugger (ralph-debugger) finds the cause next, then the developer (ralph-coder) fixes it.",
         ),
-        AgentReport::Diagnosis => Some("The cause is found: the developer (ralph-coder) mends it next."),
+        AgentReport::Diagnosis => Some("The cause is found: the developer (ralph-coder) fixes it next."),
         AgentReport::Approve | AgentReport::Pass | AgentReport::Done => None,
     }
 }
@@ -96,7 +98,7 @@ fn about_promise(goal: &Goal, stop: &SessionStop, reason: &Reason) -> Option<Str
     let promise = Promise::new(goal.promise.as_deref()?)?;
     match (&stop.promise, reason) {
         (Some(PromiseSeen::Given), _) => Some(format!(
-            "You promised {}, and it is not so yet. That was counted as a false promise.",
+            "You promised {}, but the work is not done. This was counted as a false promise.",
             promise.tag()
         )),
         (Some(PromiseSeen::NearMiss(near_miss)), _) => Some(promise::explain(near_miss, &promise)),
@@ -121,23 +123,23 @@ fn how_to_finish(goal: &Goal, has_gates: bool) -> String {
             "To finish: when {done}, and only then, end your message with this alone on a line:\n{}",
             promise.tag()
         ),
-        None => format!("To finish: go on until {done}, then stop."),
+        None => format!("To finish: continue until {done}, then stop."),
     }
 }
 
-/// What the agent is told when a loop begins, or when a session takes one up.
+/// The agent's briefing when a loop starts or a session attaches to it.
 pub fn briefing(goal: &Goal, state: &State, tasks: Option<&TasksSeen>, has_gates: bool) -> String {
     let stop = SessionStop { tasks: tasks.cloned(), ..SessionStop::default() };
     let mut parts = vec![format!(
-        "ralph holds this session until the task is shown to be done. The task:\n{}",
+        "ralph keeps this session working until the task is verified. The task:\n{}",
         goal.task.trim()
     )];
     if state.attempts > 0 {
         parts.push(format!("Stops judged so far: {}.", state.attempts));
     }
-    parts.extend(standing(&stop, state, None));
+    parts.extend(progress_line(&stop, state, None));
     if let Some(last) = state.last.as_ref().filter(|_| state.attempts > 0) {
-        parts.push(format!("Last time: {}.", sentence(&last.reason)));
+        parts.push(format!("Last time: {}.", words::reason(&last.reason)));
     }
     parts.push(how_to_finish(goal, has_gates));
     parts.push("Never weaken a gate, a test or the task list to get there.".to_owned());

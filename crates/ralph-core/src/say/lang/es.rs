@@ -1,8 +1,8 @@
-//! Spanish. The words that a person says to a loop are the English ones: those are what a loop listens for.
+//! Spanish. Control words stay English, because those are what a loop accepts.
 
-use super::Words;
+use super::Texts;
 
-pub(super) static WORDS: Words = Words {
+pub(super) static WORDS: Texts = Texts {
     title_started: "Loop iniciado",
     title_running: "Loop en marcha",
     title_resumed: "Loop reanudado",
@@ -24,11 +24,12 @@ pub(super) static WORDS: Words = Words {
     task: "Tarea: {task}",
     next_task: "Siguiente tarea: {task}",
     tasks_open: "Tareas pendientes: {open} de {total}",
-    gates_hold: "Controles que deben pasar: {gates}",
+    gates_required: "Controles que deben pasar: {gates}",
     gates_not_accepted: "Nadie ha aceptado los controles de este repositorio, así que no se ejecuta ninguno: revíselos con `ralph trust`.",
+    shipping_not_checked: "La promesa `{promise}` trata de un pull request y su CI. ralph no mira ninguno de los dos: este Loop solo ejecuta las comprobaciones y no puede terminar verificado.",
     loop_file_copied: "Había un archivo de bucle de otra herramienta; se conserva como {copy}.",
     gates_failing: "Controles que fallan: {gates}",
-    promise_wanted: "Promesa esperada: {promise}",
+    promise_required: "Promesa esperada: {promise}",
     promise_missing_but_verified: "No se dio la promesa; los controles verificaron el trabajo sin ella.",
     false_promises: "Promesas falsas rechazadas: {n}",
     waiting_for: "A la espera de trabajo en segundo plano: {what}",
@@ -48,7 +49,7 @@ pub(super) static WORDS: Words = Words {
     error_agent_execution: "error de ejecución del agente",
     error_task_not_found: "tarea no encontrada",
     error_file_operation: "fallo de operación con archivos",
-    error_cannot_tell: "no se puede determinar",
+    error_not_evaluated: "no se puede determinar",
 
     paused_saved: "Progreso guardado. Use «continue» o `/ralph-loop` para reanudar.",
     done_verified: "Todos los controles obligatorios pasaron con los archivos tal como están.",
@@ -58,23 +59,27 @@ pub(super) static WORDS: Words = Words {
                  antes. El trabajo NO está verificado.",
     cancelled_at: "Loop de Ralph cancelado (estaba en la iteración {n})",
     no_active_loop: "No hay ningún Loop de Ralph activo.",
+    last_loop_ended: "Último Loop: {task} ({verdict})",
+    guard_is_on: "Guardia: activa. Una sesión que cambia archivos aquí queda bloqueada hasta que pasen las comprobaciones.",
+    guard_is_paused: "Guardia: en pausa. Envía \"continuar\" para reactivarla.",
+    guard_is_off: "Guardia: inactiva. Las sesiones sin Loop no se bloquean aquí.",
     report_written: "Informe: {path}",
     report_lost: "No se pudo escribir el informe: {why}",
 
     loop_already_runs: "Ya hay un Loop en marcha en esta sesión; `--replace` lo sustituye.",
     paused_loop_here: "Aquí hay un Loop en pausa: {task}. Diga «continue» o use `ralph resume` para seguir con él.",
-    nothing_holds: "Nada retendrá este Loop: no tiene promesa ni controles, así que la primera parada lo termina, \
+    nothing_blocks: "Nada retendrá este Loop: no tiene promesa ni controles, así que la primera parada lo termina, \
                     según el agente.",
 
-    guard_held: "Retenida: estos controles fallan: {gates}. «pause» libera la sesión.",
-    guard_red_before: "Ya fallaba antes de esta petición, así que no retiene a nadie: {gates}",
-    guard_freed: "La sesión queda libre; los controles la retendrán de nuevo cuando diga «continue».",
-    guard_holds_again: "Los controles vuelven a retener esta sesión.",
+    guard_blocked: "Retenida: estos controles fallan: {gates}. «pause» libera la sesión.",
+    guard_failing_before: "Ya fallaba antes de esta petición, así que no retiene a nadie: {gates}",
+    guard_checks_off: "La sesión queda libre; los controles la retendrán de nuevo cuando diga «continue».",
+    guard_checks_on: "Los controles vuelven a retener esta sesión.",
 
     verdict_verified: "verificado",
     verdict_claimed: "según el agente, SIN VERIFICAR",
-    verdict_held_of: "retenido, {n} de {most}",
-    verdict_held: "retenido",
+    verdict_blocked_of: "retenido, {n} de {most}",
+    verdict_blocked: "retenido",
     verdict_waiting: "a la espera",
     verdict_paused: "en pausa, SIN VERIFICAR",
     verdict_released: "liberado, SIN VERIFICAR",
@@ -82,7 +87,7 @@ pub(super) static WORDS: Words = Words {
     verdict_stuck: "atascado, SIN VERIFICAR",
     verdict_tampered: "definición de controles alterada, SIN VERIFICAR",
     verdict_cancelled: "cancelado, SIN VERIFICAR",
-    verdict_needs_person: "requiere a una persona, SIN VERIFICAR",
+    verdict_needs_review: "requiere a una persona, SIN VERIFICAR",
     verdict_not_judged: "aún sin juzgar",
     verdict_unbound: "sin vincular: espera una sesión",
 
@@ -101,19 +106,20 @@ pub(super) static WORDS: Words = Words {
     reason_gates_failed: "Controles fallidos: {gates}.",
     reason_tree_never_settled: "Los controles no dejan de cambiar los archivos ({files}).",
     reason_markers_missing: "Faltan marcas de finalización: {markers}.",
-    reason_untidy: "Quedó olvidado en lo añadido: {flaws}.",
-    reason_tidy: "No quedó nada olvidado en lo añadido; las puertas esperan a la última tarea.",
+    reason_hygiene_failed: "Quedó olvidado en lo añadido: {flaws}.",
+    reason_hygiene_passed: "No quedó nada olvidado en lo añadido; las puertas esperan a la última tarea.",
     reason_definition_changed: "La definición de controles del repositorio no es la que aceptó una persona.",
     reason_definition_revoked: "Se retiró la confianza en los controles de este repositorio durante el Loop.",
     reason_not_yet: "Se alcanzó un límite mientras se esperaba {what}.",
     reason_accepted_since: "Las comprobaciones se aceptaron después de empezar este bucle o sesión, así que su resultado necesita de ti: míralas con `ralph trust --show` y empieza un bucle o una sesión nueva.",
+    reason_shipping_not_checked: "Las comprobaciones pasaron. No se han mirado el pull request ni su CI: SIN VERIFICAR.",
     reason_passed_after_failing: "Las comprobaciones pasaron con los mismos archivos que antes fallaban: son inestables, o cambió algo fuera del repositorio (instalación, servicio). SIN VERIFICAR.",
-    reason_files_moved: "Estos archivos se cambiaron y se restauraron durante las comprobaciones: {files}. SIN VERIFICAR. Si tus comprobaciones los reescriben, ejecuta `ralph verify --keep-going` una vez antes del próximo bucle.",
-    reason_gates_did_not_fit: "Estas comprobaciones no terminaron antes del plazo del hook: {gates}. SIN VERIFICAR; aumenta el tiempo del hook o hazlas más rápidas.",
+    reason_files_replaced: "Estos archivos se cambiaron y se restauraron durante las comprobaciones: {files}. SIN VERIFICAR. Si tus comprobaciones los reescriben, ejecuta `ralph verify --keep-going` una vez antes del próximo bucle.",
+    reason_deadline_reached: "Estas comprobaciones no terminaron antes del plazo del hook: {gates}. SIN VERIFICAR; aumenta el tiempo del hook o hazlas más rápidas.",
     reason_ledger_tampered: "Otro proceso cambió el registro: {what}. SIN VERIFICAR.",
     ended_outside_a_stop: "Esta sesión ya no se comprueba: su bucle {loop} terminó fuera de una parada ({verdict}). SIN VERIFICAR.",
-    guard_rests: "En pausa desde {at}: esta parada no se comprobó. SIN VERIFICAR. «continuar» vuelve a activar las comprobaciones.",
-    reason_cannot_tell: "No se puede determinar: {why}",
+    guard_paused: "En pausa desde {at}: esta parada no se comprobó. SIN VERIFICAR. «continuar» vuelve a activar las comprobaciones.",
+    reason_not_evaluated: "No se puede determinar: {why}",
     reason_promise_missing: "No se dio la promesa.",
     reason_tasks_open: "Quedan tareas pendientes.",
     reason_claimed: "El agente dice que ha terminado; no hay controles configurados.",

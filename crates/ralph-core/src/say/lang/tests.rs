@@ -1,12 +1,13 @@
-//! Every language says the same things, and says them itself.
+//! Every language has all texts, translated.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::loop_error::ErrorKind;
 
-/// Texts that are meant to be the same as in English.
+/// Texts that may equal the English ones.
 const SAME_AS_ENGLISH: [(&str, &[Lang]); 3] = [
     ("error_line", &[Lang::ZhTw, Lang::ZhCn, Lang::Es]),
     ("item_separator", &[Lang::Es]),
@@ -18,7 +19,7 @@ fn placeholders(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn every_text_is_there_and_starts_and_ends_with_a_word() {
+fn every_text_is_present_and_trimmed() {
     for lang in Lang::ALL {
         for (key, text) in lang.words().all() {
             assert!(!text.trim().is_empty(), "{lang:?} {key}");
@@ -41,7 +42,7 @@ fn every_language_has_the_same_placeholders() {
 }
 
 #[test]
-fn only_what_is_meant_to_be_is_the_same_as_in_english() {
+fn only_listed_texts_equal_the_english_ones() {
     let mut same = BTreeSet::new();
     for lang in [Lang::ZhTw, Lang::ZhCn, Lang::Es] {
         let pairs = Lang::En.words().all().into_iter().zip(lang.words().all());
@@ -51,9 +52,9 @@ fn only_what_is_meant_to_be_is_the_same_as_in_english() {
     assert_eq!(same, meant.collect());
 }
 
-/// A copied table would still speak the other Chinese.
+/// Catches a table copied from the other Chinese variant.
 #[test]
-fn the_two_chinese_are_written_in_their_own_characters() {
+fn each_chinese_variant_uses_its_own_characters() {
     let written = |lang: Lang| lang.words().all().into_iter().map(|(_, text)| text).collect::<String>();
     let pairs =
         [('進', '进'), ('務', '务'), ('閥', '阀'), ('錯', '错'), ('暫', '暂'), ('繼', '继'), ('驗', '验')];
@@ -64,9 +65,9 @@ fn the_two_chinese_are_written_in_their_own_characters() {
     }
 }
 
-/// A banner must not name a word that the loop would not hear.
+/// A banner must only name control words that the loop accepts.
 #[test]
-fn the_words_to_say_are_words_that_a_loop_listens_for() {
+fn control_words_in_texts_are_accepted_by_the_loop() {
     let table = [
         (Lang::En, "\"continue\"", "\"pause\""),
         (Lang::ZhTw, "「繼續」", "「暫停」"),
@@ -80,14 +81,14 @@ fn the_words_to_say_are_words_that_a_loop_listens_for() {
         {
             assert!(text.contains(go_on), "{text}");
         }
-        for text in [words.limit_pause, words.errors_advice_pause, words.guard_held] {
+        for text in [words.limit_pause, words.errors_advice_pause, words.guard_blocked] {
             assert!(text.contains(pause), "{text}");
         }
     }
 }
 
 #[test]
-fn other_programs_look_for_these_two_sentences() {
+fn texts_that_other_programs_search_for_are_unchanged() {
     let words = Lang::En.words();
     assert_eq!(fill(words.cancelled_at, &[("n", &7)]), "Cancelled Ralph loop (was at iteration 7)");
     assert_eq!(words.no_active_loop, "No active Ralph loop found.");
@@ -128,7 +129,7 @@ fn tags_and_locales_name_a_language() {
 }
 
 #[test]
-fn a_tag_is_what_is_stored_and_what_is_read() {
+fn a_language_is_stored_by_its_tag() {
     for lang in Lang::ALL {
         assert_eq!(Lang::from_tag(lang.tag()), Some(lang));
         assert_eq!(serde_json::to_value(lang).expect("JSON"), lang.tag());
@@ -137,7 +138,7 @@ fn a_tag_is_what_is_stored_and_what_is_read() {
 }
 
 #[test]
-fn the_flag_comes_first_then_our_variable_then_the_locale() {
+fn the_flag_wins_over_ralph_lang_and_the_locale() {
     let table = [
         (Some(Lang::Es), Some("zh-TW"), Some("en_US"), Lang::Es),
         (None, Some("zh-TW"), Some("es_ES"), Lang::ZhTw),
@@ -154,8 +155,8 @@ fn the_flag_comes_first_then_our_variable_then_the_locale() {
 }
 
 #[test]
-fn filling_knows_names_only() {
-    let table: [(&str, &Values<'_>, &str); 6] = [
+fn only_known_placeholders_are_filled() {
+    let table: [(&str, &Placeholders<'_>, &str); 6] = [
         ("#{n} / {most}", &[("n", &3), ("most", &100)], "#3 / 100"),
         ("{a}{a}", &[("a", &"x")], "xx"),
         ("{a} {b}", &[("a", &"{b}"), ("b", &"{a}")], "{b} {a}"),
@@ -194,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn no_tag_panics(tag in ".{0,30}") {
+    fn no_tag_makes_it_panic(tag in ".{0,30}") {
         let _ = Lang::from_tag(&tag);
     }
 }

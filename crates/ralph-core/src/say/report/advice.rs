@@ -1,118 +1,126 @@
-//! What a report recommends and what comes next, from codes alone.
+//! Recommendations and next steps of a report, derived from codes alone.
 
 use std::collections::BTreeSet;
 
 use super::phrase::{Phrase, one_line};
-use super::{Ending, GateSeen, LoopKind, LoopReport, Mark};
+use super::{GateInIteration, GateMark, LoopEnding, LoopKind, LoopReport};
 use crate::ledger::event::{CancelCause, PauseCause};
-use crate::model::verdict::{LimitHit, Reason, Trouble, Verdict};
+use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
-/// Of gates, rules and processes; more of them say no more.
+/// The most gates, rules and processes listed.
 const MOST: usize = 10;
 
 impl LoopReport {
-    /// What would make the next try go better.
+    /// What would help the next attempt.
     pub(super) fn recommendations(&self) -> Vec<Phrase> {
         let mut advice: Vec<Phrase> = self.open_gates().take(MOST).map(about_gate).collect();
         advice.extend(self.missing_rules().into_iter().take(MOST).map(|rule| {
-            Phrase::new(
-                "The agent was not allowed to do what it tried. To allow it, add to your own config: ",
-            )
-            .code(format!("allow: [{}]", quoted(&rule)))
+            Phrase::new("The agent was denied a tool call. To allow it, add to your own config: ")
+                .code(format!("allow: [{}]", quoted(&rule)))
         }));
         advice.extend(self.did_nothing());
         advice.extend(self.ending.limit().and_then(raise));
         advice.extend(self.definition());
         let flaky: BTreeSet<&str> =
             self.seen().filter(|seen| seen.flaky).map(|seen| seen.gate.as_str()).collect();
-        advice.extend(flaky.into_iter().take(MOST).map(|gate| {
-            Phrase::new("Gate ").foreign(gate).words(" is flaky: it passed only when it was tried again.")
-        }));
+        advice.extend(
+            flaky.into_iter().take(MOST).map(|gate| {
+                Phrase::new("Gate ").foreign(gate).words(" is flaky: it passed only on a retry.")
+            }),
+        );
         if self.iterations.iter().any(|row| !row.left_running.is_empty()) {
-            advice.push(Phrase::new("The agent left processes running; they were ended. Servers that it starts do not outlive an iteration."));
+            advice.push(Phrase::new("The agent left processes running; they were killed. Servers it starts do not outlive an iteration."));
         }
         if let Some(branch) = self.iterations.iter().rev().find_map(|row| row.switched_to.as_deref()) {
             advice.push(Phrase::new("The agent switched to the branch ").foreign(branch).words("."));
         }
         if self.false_promises > 0 {
             let times = times(self.false_promises);
-            advice.push(Phrase::new(format!("The agent promised {times} what was not so.")));
+            advice.push(Phrase::new(format!("The agent gave a false promise {times}.")));
         }
         if !self.waits.is_empty() {
             let times = times(u32::try_from(self.waits.len()).unwrap_or(u32::MAX));
-            advice.push(Phrase::new(format!("A usage limit was waited for {times}.")));
+            advice.push(Phrase::new(format!("Waited for a usage limit {times}.")));
         }
         if let Some(after) = self.strategy_changed_after {
             advice.push(Phrase::new(format!(
-                "Iterations were equal: the strategy was changed after iteration {after}."
+                "Identical iterations: the strategy was changed after iteration {after}."
             )));
         }
         advice
     }
 
-    /// What a verdict is worth that was there before the work began.
+    /// Warns that the gates already passed before the work began.
     pub(super) fn did_nothing(&self) -> Option<Phrase> {
-        let is_verified = matches!(self.ending, Ending::Judged { verdict: Verdict::Verified, .. });
+        let is_verified = matches!(self.ending, LoopEnding::Judged { verdict: Verdict::Verified, .. });
         let no_file = self.files.as_ref().is_some_and(Vec::is_empty);
         (is_verified && no_file).then(|| {
-            Phrase::new("No file was changed: the gates would have passed before, and cannot tell whether this task is done.")
+            Phrase::new("No file was changed: the gates already passed before the loop, so they do not prove that this task is done.")
         })
     }
 
-    /// What a person does now.
+    /// What the user should do now.
     pub(super) fn next_steps(&self) -> Vec<Phrase> {
         let mut steps = match &self.ending {
-            Ending::Judged { verdict: Verdict::Verified, .. } => {
-                return vec![Phrase::new("Look at the changes and commit them.")];
+            LoopEnding::Judged { verdict: Verdict::Verified, .. } => {
+                return vec![Phrase::new("Review the changes and commit them.")];
             }
-            Ending::Judged { verdict: Verdict::Claimed, .. } => {
+            LoopEnding::Judged { verdict: Verdict::Claimed, .. } => {
                 return vec![
                     Phrase::new("Nothing was checked: set up gates with ").code("ralph init").words("."),
-                    Phrase::new("Then see whether it is really done: ").code("ralph verify"),
+                    Phrase::new("Then verify the work: ").code("ralph verify"),
                 ];
             }
-            Ending::Open => vec![self.resume("It has not ended. If nobody drives it any more, go on with ")],
-            Ending::Paused(why) => self.after_pause(why),
-            Ending::Cancelled(CancelCause::Replaced) => {
-                vec![Phrase::new("Another loop took its place.")]
+            LoopEnding::Open => {
+                vec![self.resume("It has not ended. If its driver is gone, resume it: ")]
             }
-            Ending::Cancelled(_) => vec![self.again("What was done so far is in the tree. To go on, start ")],
-            Ending::Judged { verdict, limit, reason } => self.after_verdict(*verdict, *limit, reason),
+            LoopEnding::Paused(why) => self.after_pause(why),
+            LoopEnding::Cancelled(CancelCause::Replaced) => {
+                vec![Phrase::new("Replaced by another loop.")]
+            }
+            LoopEnding::Cancelled(_) => {
+                vec![self.again("The work so far is in the tree. To continue, start ")]
+            }
+            LoopEnding::Judged { verdict, limit, reason } => self.after_verdict(*verdict, *limit, reason),
         };
         steps.push(Phrase::new("See every step: ").code(format!("ralph log {}", self.id)));
         steps
     }
 
     fn after_pause(&self, why: &PauseCause) -> Vec<Phrase> {
-        let go_on = || self.resume("Go on where it was: ");
+        let resume = || self.resume("Resume it: ");
         match why {
             PauseCause::Denied { rule } => vec![
-                Phrase::new("Decide whether the agent may do this, and if so add to your own config: ")
+                Phrase::new("If you want to allow this, add to your own config: ")
                     .code(format!("allow: [{}]", quoted(rule))),
-                go_on(),
+                resume(),
             ],
             PauseCause::NotSignedIn { .. } => {
-                vec![Phrase::new("Sign in with the agent's own client, or give it its key."), go_on()]
+                vec![Phrase::new("Sign in with the agent's client, or set its API key."), resume()]
             }
             PauseCause::AgentCouldNotStart { .. } => {
-                vec![Phrase::new("Install the agent's program, or name another with --agent."), go_on()]
+                vec![Phrase::new("Install the agent's program, or choose another with --agent."), resume()]
             }
             PauseCause::Unproven => {
-                vec![Phrase::new("Run the gates yourself: ").code("ralph verify --fresh"), go_on()]
+                vec![Phrase::new("Run the gates yourself: ").code("ralph verify --fresh"), resume()]
             }
             PauseCause::StillRunning { .. } => {
-                vec![Phrase::new("End what the agent left running."), go_on()]
+                vec![Phrase::new("Stop the processes that the agent left running."), resume()]
             }
             PauseCause::NoGates => {
-                vec![Phrase::new("Look at the gates and accept them: ").code("ralph trust"), go_on()]
+                vec![Phrase::new("Review the gates and accept them: ").code("ralph trust"), resume()]
             }
-            PauseCause::Errors => vec![Phrase::new("Mend what stands under Errors."), go_on()],
-            PauseCause::Limit { .. } => vec![self.resume("Grant as much once more and go on: ")],
+            PauseCause::Errors => vec![Phrase::new("Fix what is listed under Errors."), resume()],
+            PauseCause::Limit { limit: LimitHit::NoProgress { .. } } => vec![
+                Phrase::new("Tell the agent what it is missing, or correct the gate if the gate is wrong."),
+                resume(),
+            ],
+            PauseCause::Limit { .. } => vec![self.resume("Grant the same limit again and resume: ")],
             PauseCause::Word
             | PauseCause::Command
             | PauseCause::SessionEnded { .. }
             | PauseCause::Cleared { .. }
-            | PauseCause::Interrupted => vec![go_on()],
+            | PauseCause::Interrupted => vec![resume()],
         }
     }
 
@@ -127,20 +135,22 @@ impl LoopReport {
         };
         match (verdict, limit) {
             (Verdict::Tampered, _) if matches!(reason, Reason::LedgerTampered { .. }) => vec![
-                Phrase::new("Something wrote to ralph's own files while the loop ran; look at what the agent did: ")
-                    .code(format!("ralph log {}", self.id)),
+                Phrase::new(
+                    "Another process wrote to ralph's files while the loop ran; check what the agent did: ",
+                )
+                .code(format!("ralph log {}", self.id)),
             ],
             (Verdict::NeedsHuman, _) => vec![
-                Phrase::new("Look at the gates that are accepted now: ").code("ralph trust --show"),
-                self.again("If they are what you want, start "),
+                Phrase::new("Review the accepted gates: ").code("ralph trust --show"),
+                self.again("If they are right, start "),
             ],
             (Verdict::Tampered, _) => vec![
-                Phrase::new("The gate definition is not the accepted one. See what was changed: ")
+                Phrase::new("The gate definition is not the accepted one. See the difference: ")
                     .code("ralph trust --show"),
             ],
             (Verdict::Stuck, _) => vec![
                 by_hand(),
-                self.again("Make the task smaller or clearer, or mend the gate if it is the gate that is wrong; then start "),
+                self.again("Make the task smaller or clearer, or fix the gate if it is wrong; then start "),
             ],
             (_, Some(limit)) => vec![by_hand(), self.again(more(limit))],
             _ if *reason == Reason::DefinitionRevoked => {
@@ -162,14 +172,15 @@ impl LoopReport {
         Phrase::new(words).code(command).words(" again.")
     }
 
-    fn seen(&self) -> impl Iterator<Item = &GateSeen> {
+    fn seen(&self) -> impl Iterator<Item = &GateInIteration> {
         self.iterations.iter().flat_map(|row| &row.gates)
     }
 
-    /// Required gates that did not pass when they were last looked at.
-    pub(super) fn open_gates(&self) -> impl Iterator<Item = &GateSeen> {
+    /// Required gates that did not pass in their last run.
+    pub(super) fn open_gates(&self) -> impl Iterator<Item = &GateInIteration> {
         let last = self.last_judged().map(|row| row.gates.as_slice()).unwrap_or_default();
-        last.iter().filter(|seen| !seen.advisory && matches!(seen.mark, Mark::Failed | Mark::CouldNotTell))
+        last.iter()
+            .filter(|seen| !seen.advisory && matches!(seen.mark, GateMark::Failed | GateMark::NotEvaluated))
     }
 
     fn missing_rules(&self) -> BTreeSet<String> {
@@ -184,22 +195,22 @@ impl LoopReport {
                 Phrase::new("The gate definition in the repo is not the one that was accepted: ")
                     .code("ralph trust --show"),
             ),
-            Reason::CannotTell { trouble: Trouble::Config { file, .. } } => {
-                Some(Phrase::new("Mend ").foreign(file).words(": it cannot be read."))
+            Reason::NotEvaluated { trouble: EvaluationError::Config { file, .. } } => {
+                Some(Phrase::new("Fix ").foreign(file).words(": it cannot be read."))
             }
             _ => None,
         }
     }
 }
 
-fn about_gate(seen: &GateSeen) -> Phrase {
+fn about_gate(seen: &GateInIteration) -> Phrase {
     let gate = Phrase::new("Gate ").foreign(seen.gate.as_str());
     match seen.mark {
-        Mark::Failed | Mark::Passed | Mark::NotRun => match &seen.log {
-            Some(log) => gate.words(" still fails; its whole output: ").foreign(log),
+        GateMark::Failed | GateMark::Passed | GateMark::NotRun => match &seen.log {
+            Some(log) => gate.words(" still fails; full output: ").foreign(log),
             None => gate.words(" still fails."),
         },
-        Mark::CouldNotTell => gate.words(" could not be run to its end: mend its command or its time limit."),
+        GateMark::NotEvaluated => gate.words(" did not finish: fix its command or raise its timeout."),
     }
 }
 
@@ -210,7 +221,7 @@ fn raise(limit: LimitHit) -> Option<Phrase> {
         LimitHit::Cost { .. } => "--max-cost",
         LimitHit::Errors { .. } | LimitHit::NoProgress { .. } | LimitHit::ClientCap { .. } => return None,
     };
-    Some(Phrase::new("If it was on a good way, give it more: raise ").code(flag).words("."))
+    Some(Phrase::new("If it was making progress, raise ").code(flag).words("."))
 }
 
 fn more(limit: LimitHit) -> &'static str {
@@ -218,9 +229,9 @@ fn more(limit: LimitHit) -> &'static str {
         LimitHit::Attempts { .. }
         | LimitHit::Clock { .. }
         | LimitHit::AgentCalls { .. }
-        | LimitHit::Cost { .. } => "To give it more, raise the limit and start ",
+        | LimitHit::Cost { .. } => "To continue, raise the limit and start ",
         LimitHit::Errors { .. } | LimitHit::NoProgress { .. } | LimitHit::ClientCap { .. } => {
-            "To go on, start "
+            "To continue, start "
         }
     }
 }

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::markdown::sentence;
 use super::phrase::Phrase;
-use super::{GateSeen, Iteration, LoopKind, LoopReport};
+use super::{GateInIteration, LoopEnding, LoopKind, LoopReport, ReportIteration};
 use crate::model::verdict::LimitHit;
 
-/// Keys are added, never renamed; a change of what one means changes this.
+/// Raised when the meaning of a key changes; keys are added, never renamed.
 pub(super) const VERSION: u32 = 1;
 
 impl LoopReport {
     pub fn json(&self) -> Value {
-        let tokens = self.tokens();
+        let tokens = self.tokens().known();
         json!({
             "version": VERSION,
             "action": "loop",
@@ -22,7 +22,10 @@ impl LoopReport {
                 LoopKind::Session => "session",
             },
             "status": self.status().word(),
-            "verdict": self.ending.word(),
+            "verdict": match &self.ending {
+                LoopEnding::Judged { verdict, .. } => verdict.code(),
+                ending => ending.word(),
+            },
             "reason": self.why(),
             "limit": self.ending.limit().map(LimitHit::code),
             "task": self.task,
@@ -49,13 +52,13 @@ impl LoopReport {
     }
 }
 
-fn iteration(row: &Iteration) -> Value {
+fn iteration(row: &ReportIteration) -> Value {
     json!({
         "number": row.number,
         "agent": row.agent,
         "took_ms": row.took.map(millis),
         "cost_micros": row.cost,
-        "tokens": row.tokens,
+        "tokens": row.tokens.known(),
         "denied": row.denied,
         "left_running": row.left_running,
         "switched_to": row.switched_to,
@@ -67,13 +70,16 @@ fn iteration(row: &Iteration) -> Value {
     })
 }
 
-fn gate(seen: &GateSeen) -> Value {
+fn gate(seen: &GateInIteration) -> Value {
     json!({
         "gate": seen.gate,
         "mark": seen.mark.code(),
         "advisory": seen.advisory,
         "flaky": seen.flaky,
         "log": seen.log,
+        "failing": seen.failing.lines,
+        "failing_more": seen.failing.more,
+        "counts": seen.failing.counts,
     })
 }
 

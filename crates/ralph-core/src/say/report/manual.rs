@@ -1,4 +1,4 @@
-//! A report that somebody writes about work that no loop of ours did. What it says is a claim.
+//! A report written by hand about work outside a loop; its content is a claim.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum ManualOutcome {
 impl ManualOutcome {
     pub fn status(self) -> ReportStatus {
         match self {
-            // Nobody saw it but who says so.
+            // Nothing verified it.
             Self::Success => ReportStatus::CompletedUnverified,
             Self::Failed => ReportStatus::Failed,
             Self::Partial => ReportStatus::Partial,
@@ -56,7 +56,7 @@ impl ManualReport {
                 Phrase::new(format!("Ended: {}", moment(self.ended))),
                 Phrase::new(format!("Duration: {}", duration::show(self.duration()))),
                 Phrase::new("Iterations: not counted"),
-                Phrase::new("Files modified: not looked at"),
+                Phrase::new("Files modified: unknown"),
             ],
         );
         page.heading("Results");
@@ -105,10 +105,10 @@ impl ManualReport {
     fn next_steps(&self) -> Vec<Phrase> {
         match self.outcome {
             ManualOutcome::Success => {
-                vec![Phrase::new("This is a claim. See whether it holds: ").code("ralph verify")]
+                vec![Phrase::new("This is a claim. Verify it: ").code("ralph verify")]
             }
             ManualOutcome::Failed | ManualOutcome::Partial => {
-                vec![Phrase::new("To have it done and checked: ").code("ralph loop")]
+                vec![Phrase::new("To get it done and verified: ").code("ralph loop")]
             }
         }
     }

@@ -1,18 +1,21 @@
-//! The report as Markdown. `grep "Status: FAILED"` finds a failed one and no other: the line is plain and ours alone.
+//! The report as Markdown. `grep "Status: FAILED"` finds exactly the failed ones, because no other text can forge that
+//! line.
 
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
 use super::phrase::{Phrase, clipped, inline, one_line};
-use super::{AgentEnd, Ending, GateSeen, Iteration, LoopKind, LoopReport, Mark, ReportStatus};
+use super::{
+    AgentEnd, GateInIteration, GateMark, LoopEnding, LoopKind, LoopReport, ReportIteration, ReportStatus,
+};
 use crate::ledger::event::{CancelCause, PauseCause};
 use crate::model::duration;
 use crate::model::language::Lang;
-use crate::model::verdict::{LimitHit, Reason, Verdict};
-use crate::say::telling;
+use crate::model::verdict::Reason;
+use crate::say::words;
 
-/// Names of files; a report is no listing.
+/// The most file names listed.
 const MOST_FILES: usize = 50;
 const MOST_ERRORS: usize = 30;
 const TITLE: usize = 80;
@@ -25,6 +28,10 @@ impl LoopReport {
         page.names(self.files.as_deref().unwrap_or_default());
         page.table(&self.iterations);
         page.heading("Results");
+        let failing = self.failing_items();
+        if !failing.is_empty() {
+            page.subsection("Failing", &failing);
+        }
         page.subsection("Errors", &self.error_items());
         page.subsection("Recommendations", &self.recommendations());
         page.section("Next Steps", &self.next_steps());
@@ -33,7 +40,7 @@ impl LoopReport {
 
     fn summary_items(&self) -> Vec<Phrase> {
         let mut items = vec![Phrase::new("Task: ").foreign(&self.task), self.verdict_phrase()];
-        items.extend(self.ending.limit().map(|limit| Phrase::new(format!("Limit: {}", limit_words(limit)))));
+        items.extend(self.ending.limit().map(|limit| Phrase::new(format!("Limit: {}", words::limit(limit)))));
         items.push(Phrase::new("Loop: ").code(self.id.as_str()));
         items
     }
@@ -46,13 +53,13 @@ impl LoopReport {
         }
     }
 
-    /// Why it ended as it did, or why it rests.
+    /// Why it ended or is paused.
     pub(super) fn why(&self) -> Option<String> {
         match &self.ending {
-            Ending::Judged { reason, .. } => Some(sentence(reason)),
-            Ending::Paused(why) => Some(pause_sentence(why)),
-            Ending::Cancelled(why) => Some(cancel_sentence(why)),
-            Ending::Open => None,
+            LoopEnding::Judged { reason, .. } => Some(sentence(reason)),
+            LoopEnding::Paused(why) => Some(super::plain(&words::pause_cause(why))),
+            LoopEnding::Cancelled(why) => Some(super::plain(&words::cancel_cause(why))),
+            LoopEnding::Open => None,
         }
     }
 
@@ -72,7 +79,7 @@ impl LoopReport {
         let tokens = self.tokens();
         if tokens.input > 0 || tokens.output > 0 {
             items.push(Phrase::new(format!(
-                "Tokens: {} in ({} of them cached), {} out",
+                "Tokens: {} in ({} cached), {} out",
                 tokens.input, tokens.cached, tokens.output
             )));
         }
@@ -86,7 +93,7 @@ impl LoopReport {
         items
     }
 
-    /// How many there were, and of how many.
+    /// `3 of 15`, or `3` without a limit.
     pub(super) fn iterations_in_words(&self) -> String {
         let count = self.iterations_run();
         match self.most_iterations {
@@ -103,8 +110,8 @@ impl LoopReport {
     }
 }
 
-impl Ending {
-    /// The verdict in a word or two.
+impl LoopEnding {
+    /// The ending in a word or two.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -112,24 +119,12 @@ impl Ending {
             Self::Paused(_) => "paused",
             Self::Cancelled(CancelCause::Failed { .. }) => "failed",
             Self::Cancelled(_) => "cancelled",
-            Self::Judged { verdict, .. } => match verdict {
-                Verdict::Verified => "verified",
-                Verdict::Claimed => "done, unverified",
-                Verdict::Held => "held",
-                Verdict::Waiting => "waiting",
-                Verdict::Paused => "paused",
-                Verdict::Released => "let go, unverified",
-                Verdict::Failed => "failed",
-                Verdict::Stuck => "stuck",
-                Verdict::Tampered => "tampered",
-                Verdict::Cancelled => "cancelled",
-                Verdict::NeedsHuman => "needs a person",
-            },
+            Self::Judged { verdict, .. } => words::verdict_in_report(*verdict),
         }
     }
 }
 
-/// Markdown in the making. Headings, list items and cells are ours; what stands in them is rendered harmless.
+/// A Markdown page under construction; untrusted text in headings, items and cells is escaped.
 pub(super) struct Page {
     pub(super) text: String,
 }
@@ -164,7 +159,7 @@ impl Page {
         }
     }
 
-    /// What the last item of the list above counted.
+    /// File names under the last item of the list above.
     fn names(&mut self, names: &[String]) {
         for name in names.iter().take(MOST_FILES) {
             self.put(&format!("  - {}\n", inline(name)));
@@ -174,7 +169,7 @@ impl Page {
         }
     }
 
-    fn table(&mut self, iterations: &[Iteration]) {
+    fn table(&mut self, iterations: &[ReportIteration]) {
         if iterations.is_empty() {
             return;
         }
@@ -197,7 +192,7 @@ impl Page {
     }
 }
 
-fn agent_cell(row: &Iteration) -> String {
+fn agent_cell(row: &ReportIteration) -> String {
     let mut notes: Vec<String> = row.agent.iter().map(|ended| agent_word(ended).to_owned()).collect();
     let denials: u32 = row.denied.iter().map(|denial| denial.count).sum();
     if denials > 0 {
@@ -214,31 +209,31 @@ pub(super) fn agent_word(ended: &AgentEnd) -> &'static str {
     match ended {
         AgentEnd::Finished => "ended",
         AgentEnd::Failed { .. } => "failed",
-        AgentEnd::TimedOut => "took too long",
+        AgentEnd::TimedOut => "timed out",
         AgentEnd::WentSilent => "went silent",
-        AgentEnd::OutOfUsage { .. } => "out of usage",
+        AgentEnd::OutOfUsage { .. } => "usage limit reached",
         AgentEnd::CouldNotStart { .. } => "could not start",
         AgentEnd::LoginRefused { .. } => "login refused",
         AgentEnd::Interrupted => "interrupted",
     }
 }
 
-fn gate_cell(seen: &GateSeen) -> String {
+fn gate_cell(seen: &GateInIteration) -> String {
     format!("{} {}", sign(seen), inline(seen.gate.as_str()))
 }
 
-/// The mark of a gate, as everywhere else in the program.
-pub(super) fn sign(seen: &GateSeen) -> &'static str {
+/// The mark of a gate, the same as in all other output.
+pub(super) fn sign(seen: &GateInIteration) -> &'static str {
     match seen.mark {
-        Mark::Passed => "✓",
-        Mark::Failed | Mark::CouldNotTell if seen.advisory => "!",
-        Mark::Failed => "✗",
-        Mark::CouldNotTell => "?",
-        Mark::NotRun => "·",
+        GateMark::Passed => "✓",
+        GateMark::Failed | GateMark::NotEvaluated if seen.advisory => "!",
+        GateMark::Failed => "✗",
+        GateMark::NotEvaluated => "?",
+        GateMark::NotRun => "·",
     }
 }
 
-fn verdict_cell(row: &Iteration) -> String {
+fn verdict_cell(row: &ReportIteration) -> String {
     match &row.end {
         Some((verdict, reason)) => format!("{verdict}: {}", inline(&sentence(reason))),
         None => "not judged".into(),
@@ -247,49 +242,7 @@ fn verdict_cell(row: &Iteration) -> String {
 
 /// A reason in English.
 pub(super) fn sentence(reason: &Reason) -> String {
-    super::plain(&telling::sentence(reason, Lang::En))
-}
-
-fn pause_sentence(why: &PauseCause) -> String {
-    match why {
-        PauseCause::Word | PauseCause::Command => "A person paused it.".into(),
-        PauseCause::SessionEnded { .. } | PauseCause::Cleared { .. } => "Its session ended.".into(),
-        PauseCause::Errors => "Too many errors in a row.".into(),
-        PauseCause::Limit { .. } => "A limit was reached.".into(),
-        PauseCause::Interrupted => "Whoever drove it was told to end.".into(),
-        PauseCause::Denied { rule } => super::plain(&format!("The agent may not do what it needs: {rule}")),
-        PauseCause::NotSignedIn { why } => {
-            super::plain(&format!("The agent's client is not signed in: {why}"))
-        }
-        PauseCause::AgentCouldNotStart { why } => {
-            super::plain(&format!("The agent could not be started: {why}"))
-        }
-        PauseCause::Unproven => "The gates proved nothing.".into(),
-        PauseCause::StillRunning { .. } => "What the agent left running could not be ended.".into(),
-        PauseCause::NoGates => "No gate is accepted here any more.".into(),
-    }
-}
-
-fn cancel_sentence(why: &CancelCause) -> String {
-    match why {
-        CancelCause::Command => "A person ended it.".into(),
-        CancelCause::FileDeleted => "Its file in the repo was deleted.".into(),
-        CancelCause::Replaced => "Another loop took its place.".into(),
-        CancelCause::Failed { why } => super::plain(&format!("A person gave it up: {why}")),
-    }
-}
-
-pub(super) fn limit_words(limit: LimitHit) -> String {
-    match limit {
-        LimitHit::Attempts { most: 1 } => "its one iteration is used up.".into(),
-        LimitHit::Attempts { most } => format!("all {most} iterations are used up."),
-        LimitHit::Clock { after } => format!("it may take {}, and took longer.", duration::show(after)),
-        LimitHit::Errors { in_a_row } => format!("{in_a_row} errors in a row."),
-        LimitHit::NoProgress { equal } => format!("{equal} equal iterations in a row."),
-        LimitHit::AgentCalls { most } => format!("all {most} calls of agents are used up."),
-        LimitHit::Cost { most } => format!("it may cost {most}, and that is spent."),
-        LimitHit::ClientCap { cap } => format!("the client ends a turn after {cap} blocks."),
-    }
+    super::plain(&words::reason_in(reason, Lang::En))
 }
 
 pub(super) fn moment(at: Timestamp) -> String {

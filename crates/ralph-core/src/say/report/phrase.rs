@@ -1,17 +1,17 @@
-//! A sentence of ours with somebody else's words in it, kept apart until it is rendered.
+//! A sentence with untrusted text in it, kept apart until it is rendered.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Longer fields are cut: a report is read by people.
+/// Longer fields are clipped.
 const LONGEST: usize = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
-    /// Our own words.
-    Words(String),
-    /// Somebody else's.
+    /// Trusted text.
+    Texts(String),
+    /// Untrusted text.
     Foreign(String),
-    /// Something to type, or to write into a file.
+    /// Something to type or to write into a file.
     Code(String),
 }
 
@@ -24,7 +24,7 @@ impl Phrase {
     }
 
     pub(super) fn words(mut self, words: impl Into<String>) -> Self {
-        self.0.push(Piece::Words(words.into()));
+        self.0.push(Piece::Texts(words.into()));
         self
     }
 
@@ -38,12 +38,12 @@ impl Phrase {
         self
     }
 
-    /// One line of Markdown that renders as just these words, whatever is in them.
+    /// One line of Markdown that renders as exactly this text.
     pub(super) fn markdown(&self) -> String {
         self.0
             .iter()
             .map(|piece| match piece {
-                Piece::Words(text) => text.clone(),
+                Piece::Texts(text) => text.clone(),
                 Piece::Foreign(text) => inline(text),
                 Piece::Code(text) => code_span(text),
             })
@@ -54,23 +54,23 @@ impl Phrase {
         self.parts().map(|(_, text)| text).collect()
     }
 
-    /// The pieces for a terminal; whether one is something to type.
+    /// The pieces for a terminal; true marks code.
     pub(super) fn parts(&self) -> impl Iterator<Item = (bool, &str)> {
         self.0.iter().map(|piece| match piece {
-            Piece::Words(text) | Piece::Foreign(text) => (false, text.as_str()),
+            Piece::Texts(text) | Piece::Foreign(text) => (false, text.as_str()),
             Piece::Code(text) => (true, text.as_str()),
         })
     }
 }
 
-/// Somebody else's text as one line of a length that can be read.
+/// Untrusted text as one line of limited length.
 pub(super) fn one_line(text: &str) -> String {
     clipped(&text.split_whitespace().collect::<Vec<_>>().join(" "), LONGEST)
 }
 
-/// At most so many cells of a text.
+/// Clips a text to `cells`.
 pub(super) fn clipped(text: &str, cells: usize) -> String {
-    // Marks without a width could go on for ever.
+    // Marks without a width are unbounded by cells.
     let mut kept: String = text.chars().take(4 * cells).collect();
     if kept.len() == text.len() && kept.width() <= cells {
         return kept;
@@ -79,7 +79,7 @@ pub(super) fn clipped(text: &str, cells: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Text for the middle of a line of Markdown: nothing in it is markup, and no part of it reads `Status: `.
+/// Text within a line of Markdown: markup is escaped, and it cannot contain `Status: `.
 pub(super) fn inline(text: &str) -> String {
     let text = one_line(text);
     let mut safe = String::with_capacity(text.len() + 8);
@@ -93,7 +93,7 @@ pub(super) fn inline(text: &str) -> String {
             '\\' | '`' | '*' | '[' | ']' | '<' | '|' | '~' | '&' => true,
             '_' => !is_inside_a_word,
             ':' => ends_with_status(&text[..at]) && after.is_none_or(char::is_whitespace),
-            // At the start of a line or of a list's item these begin something.
+            // Markup only at the start of a line or list item.
             '#' | '>' | '-' | '+' | '=' => before.is_none(),
             '.' | ')' => text[..at].bytes().all(|byte| byte.is_ascii_digit()),
             _ => false,
@@ -107,14 +107,14 @@ pub(super) fn inline(text: &str) -> String {
     safe
 }
 
-/// The line by which scripts tell how a loop ended is ours alone.
+/// Scripts find the result by this line, so no other text may contain it.
 fn ends_with_status(text: &str) -> bool {
     const WORD: &str = "status";
     let start = text.len().saturating_sub(WORD.len());
     text.get(start..).is_some_and(|end| end.eq_ignore_ascii_case(WORD))
 }
 
-/// Code that cannot leave its span. Inside one nothing can be escaped, so what would forge a line is no code.
+/// Code that cannot leave its span. Nothing can be escaped inside one, so text that would forge a status is not code.
 fn code_span(text: &str) -> String {
     let forges = text.match_indices(':').any(|(at, _)| {
         ends_with_status(&text[..at]) && text[at + 1..].chars().next().is_none_or(char::is_whitespace)
@@ -124,7 +124,7 @@ fn code_span(text: &str) -> String {
     }
     let longest_run = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest_run + 1);
-    // A bar would end the cell of a table, in code too; there is no code in a table.
+    // A bar would end a table cell even in code, but tables contain no code.
     let gap = if longest_run > 0 { " " } else { "" };
     format!("{fence}{gap}{text}{gap}{fence}")
 }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_in_somebody_elses_text_is_only_text() {
+    fn markup_in_foreign_text_is_escaped() {
         let table = [
             ("fix the tests", "fix the tests"),
             ("a\n# b\n\n- c", "a # b - c"),

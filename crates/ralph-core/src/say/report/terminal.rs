@@ -1,15 +1,16 @@
-//! The report on a terminal: the short end of a loop, its gates as a grid, and all of it as a page. What is painted how is
-//! said here; the painting is the program's.
+//! The report on a terminal: a short summary, the gates as a grid, and the whole page. It only assigns tones; the
+//! program applies the colours.
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::markdown::{agent_word, limit_words, sentence, sign};
+use super::markdown::{agent_word, sentence, sign};
 use super::phrase::{Phrase, clipped, one_line};
-use super::{GateSeen, Iteration, LoopReport, Mark, ReportStatus};
+use super::{GateInIteration, GateMark, LoopReport, ReportIteration, ReportStatus};
 use crate::model::duration;
 use crate::model::id::GateName;
+use crate::say::words;
 
-/// What a span is, for whoever paints it.
+/// The kind of a span; the program maps it to a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -21,22 +22,22 @@ pub enum Tone {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct StyledSpan {
     pub tone: Tone,
     pub text: String,
 }
 
-/// One line of a terminal, without its end. No span has escapes or line breaks in it.
+/// One terminal line without its line end. Spans contain no escapes or line breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StyledLine(Vec<Span>);
+pub struct StyledLine(Vec<StyledSpan>);
 
 impl StyledLine {
     fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
-        self.0.push(Span { tone, text: text.into() });
+        self.0.push(StyledSpan { tone, text: text.into() });
         self
     }
 
-    pub fn spans(&self) -> &[Span] {
+    pub fn spans(&self) -> &[StyledSpan] {
         &self.0
     }
 
@@ -53,11 +54,11 @@ impl StyledLine {
 
 const TASK: usize = 70;
 const GATE_NAME: usize = 28;
-/// Of things that are open, and of things to do.
+/// The most open items and next steps shown.
 const MOST_IN_SUMMARY: usize = 3;
 
 impl LoopReport {
-    /// How it ended, in a few lines: verdict and task; what it took; what is open; what to do next.
+    /// The end in a few lines: verdict and task, effort, open items, next steps.
     pub fn summary(&self) -> Vec<StyledLine> {
         let (mark, tone) = self.mark();
         let head = StyledLine::default()
@@ -91,7 +92,7 @@ impl LoopReport {
         let mut parts = vec![iterations, duration::show(self.duration())];
         parts.extend(self.cost().map(|cost| cost.to_string()));
         parts.extend(self.files.as_ref().map(|files| match files.len() {
-            0 => "no file changed".to_owned(),
+            0 => "no files changed".to_owned(),
             1 => "1 file changed".to_owned(),
             count => format!("{count} files changed"),
         }));
@@ -99,7 +100,7 @@ impl LoopReport {
     }
 
     fn what_is_open(&self) -> Vec<Phrase> {
-        let gates: Vec<&GateSeen> = self.open_gates().collect();
+        let gates: Vec<&GateInIteration> = self.open_gates().collect();
         let mut open = Vec::new();
         if !gates.is_empty() {
             let names = gates.iter().map(|seen| seen.gate.as_str()).collect::<Vec<_>>().join(", ");
@@ -112,14 +113,15 @@ impl LoopReport {
         } else if let Some(why) = self.why() {
             open.push(Phrase::default().foreign(why));
         }
-        open.extend(self.ending.limit().map(|limit| Phrase::new(limit_words(limit))));
+        open.extend(self.ending.limit().map(|limit| Phrase::new(words::limit(limit))));
         open
     }
 
-    /// The gates, one row each, over the newest of the iterations, at most so many of them.
+    /// The gates as rows over the latest iterations, at most `most_columns`.
     pub fn grid(&self, most_columns: usize) -> Vec<StyledLine> {
         let names = self.gates();
-        let judged: Vec<&Iteration> = self.iterations.iter().filter(|row| !row.gates.is_empty()).collect();
+        let judged: Vec<&ReportIteration> =
+            self.iterations.iter().filter(|row| !row.gates.is_empty()).collect();
         if names.is_empty() || most_columns == 0 {
             return Vec::new();
         }
@@ -143,7 +145,7 @@ impl LoopReport {
         [head].into_iter().chain(rows).collect()
     }
 
-    /// The whole report for a person at a terminal.
+    /// The whole report for a terminal.
     pub fn page(&self) -> Vec<StyledLine> {
         let mut lines = self.summary();
         let mut block = |more: Vec<StyledLine>| {
@@ -154,6 +156,7 @@ impl LoopReport {
         };
         block(self.grid(MOST_COLUMNS_OF_PAGE));
         block(self.iterations.iter().map(line_of).collect());
+        block(self.failing_items().iter().map(|item| labelled("fail", item)).collect());
         let errors = self.errors.iter().map(|fault| {
             indented()
                 .with(Tone::Bad, format!("iteration {}  ", fault.iteration))
@@ -183,18 +186,18 @@ fn name_width(names: &[&GateName]) -> usize {
     names.iter().map(|name| shown(name).width()).max().unwrap_or_default()
 }
 
-fn cell(row: &Iteration, name: &GateName) -> (&'static str, Tone) {
+fn cell(row: &ReportIteration, name: &GateName) -> (&'static str, Tone) {
     let Some(seen) = row.gate(name) else { return ("·", Tone::Faint) };
     let tone = match seen.mark {
-        Mark::Passed => Tone::Good,
-        Mark::Failed if !seen.advisory => Tone::Bad,
-        Mark::Failed | Mark::CouldNotTell => Tone::Odd,
-        Mark::NotRun => Tone::Faint,
+        GateMark::Passed => Tone::Good,
+        GateMark::Failed if !seen.advisory => Tone::Bad,
+        GateMark::Failed | GateMark::NotEvaluated => Tone::Odd,
+        GateMark::NotRun => Tone::Faint,
     };
     (sign(seen), tone)
 }
 
-fn line_of(row: &Iteration) -> StyledLine {
+fn line_of(row: &ReportIteration) -> StyledLine {
     let mut facts: Vec<String> =
         row.agent.iter().map(|ended| format!("agent {}", agent_word(ended))).collect();
     facts.extend(row.took.map(duration::show));

@@ -1,12 +1,12 @@
-//! OpenAI's Chat Completions API, as Copilot CLI and OpenCode use it: one answer is one choice, words or a tool call.
+//! OpenAI's Chat Completions API, as Copilot CLI and OpenCode use it: one answer is one choice, text or a tool call.
 
 use serde_json::{Value, json};
 
 use super::responses::text_of;
 use super::{Message, Route, Spoken};
-use crate::scripted_model::stage::{Heard, Item, Voice};
+use crate::scripted_model::stage::{Conversation, Item, Voice};
 
-/// What a stream ends with, in place of one more event.
+/// Ends a stream instead of another event.
 pub(super) const END_OF_STREAM: &str = "[DONE]";
 
 pub(super) fn route(method: &str, path: &str) -> Route {
@@ -17,13 +17,13 @@ pub(super) fn route(method: &str, path: &str) -> Route {
     }
 }
 
-pub(super) fn heard(body: &Value) -> Heard {
+pub(super) fn conversation(body: &Value) -> Conversation {
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let is_system = |message: &&Value| matches!(message["role"].as_str(), Some("system" | "developer"));
     let system: Vec<String> =
         messages.iter().filter(is_system).map(|message| text_of(&message["content"])).collect();
     let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-    Heard::new(messages.iter().map(item), system.join("\n"), has_tools)
+    Conversation::new(messages.iter().map(item), system.join("\n"), has_tools)
 }
 
 fn item(message: &Value) -> Item {

@@ -1,9 +1,9 @@
-//! Google's `generateContent`: the model and the manner are in the path, and a stream is the whole answer in one event.
+//! Google's `generateContent`: the model and the method are in the path, and a stream is the whole answer in one event.
 
 use serde_json::{Value, json};
 
 use super::{Message, Route, Spoken};
-use crate::scripted_model::stage::{Heard, Item, Voice};
+use crate::scripted_model::stage::{Conversation, Item, Voice};
 
 pub(super) fn route(method: &str, path: &str, tokens: usize) -> Route {
     match (method, verb(path)) {
@@ -27,7 +27,7 @@ pub(super) fn model_in(path: &str) -> Option<&str> {
     before.rsplit('/').next()
 }
 
-pub(super) fn heard(body: &Value) -> Heard {
+pub(super) fn conversation(body: &Value) -> Conversation {
     let contents = body["contents"].as_array().map_or(&[][..], Vec::as_slice);
     let items = contents.iter().map(|content| {
         let voice = if content["role"] == "model" { Voice::Model } else { Voice::User };
@@ -36,7 +36,7 @@ pub(super) fn heard(body: &Value) -> Heard {
     let declared =
         |tool: &Value| tool["functionDeclarations"].as_array().is_some_and(|tools| !tools.is_empty());
     let has_tools = body["tools"].as_array().is_some_and(|tools| tools.iter().any(declared));
-    Heard::new(items, text_of(&body["systemInstruction"]["parts"]), has_tools)
+    Conversation::new(items, text_of(&body["systemInstruction"]["parts"]), has_tools)
 }
 
 fn text_of(parts: &Value) -> String {
@@ -44,7 +44,7 @@ fn text_of(parts: &Value) -> String {
     parts.iter().map(text_of_part).collect::<Vec<_>>().join("\n")
 }
 
-/// What a tool gave back is an object of texts, most often of one.
+/// The result of a tool is an object of texts, usually one.
 fn text_of_part(part: &Value) -> String {
     let said = part["text"].as_str().into_iter();
     let given = part["functionResponse"]["response"].as_object().into_iter().flatten();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Message, Route, Spoken};
-use crate::scripted_model::stage::{Heard, Item, Voice};
+use crate::scripted_model::stage::{Conversation, Item, Voice};
 
 pub(super) fn route(method: &str, path: &str, tokens: usize) -> Route {
     match (method, path) {
@@ -14,7 +14,7 @@ pub(super) fn route(method: &str, path: &str, tokens: usize) -> Route {
     }
 }
 
-pub(super) fn heard(body: &Value) -> Heard {
+pub(super) fn conversation(body: &Value) -> Conversation {
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let items = messages.iter().map(|message| {
         let voice = match message["role"].as_str() {
@@ -25,7 +25,7 @@ pub(super) fn heard(body: &Value) -> Heard {
         Item { voice, text: text_of(&message["content"]) }
     });
     let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-    Heard::new(items, text_of(&body["system"]), has_tools)
+    Conversation::new(items, text_of(&body["system"]), has_tools)
 }
 
 /// All the text in a message's content: a string, or a list of blocks, of which tool results hold content again.

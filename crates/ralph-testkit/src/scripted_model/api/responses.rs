@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Message, Route, Spoken};
-use crate::scripted_model::stage::{Heard, Item, Voice};
+use crate::scripted_model::stage::{Conversation, Item, Voice};
 
 pub(super) fn route(method: &str, path: &str) -> Route {
     match (method, path) {
@@ -13,10 +13,10 @@ pub(super) fn route(method: &str, path: &str) -> Route {
     }
 }
 
-pub(super) fn heard(body: &Value) -> Heard {
+pub(super) fn conversation(body: &Value) -> Conversation {
     let input = body["input"].as_array().map_or(&[][..], Vec::as_slice);
     let has_tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-    Heard::new(input.iter().map(item), text_of(&body["instructions"]), has_tools)
+    Conversation::new(input.iter().map(item), text_of(&body["instructions"]), has_tools)
 }
 
 fn item(item: &Value) -> Item {

@@ -1,5 +1,5 @@
-//! The environment that gates run in: the person's own, less what an agent client brought along and what could turn a
-//! failing tool into a passing one. Its digest is part of every receipt's key.
+//! The environment of gates: the user's own, without variables that an agent client set or that could turn a failing tool
+//! into a passing one. Its digest is part of every receipt's key.
 
 use std::ffi::{OsStr, OsString};
 
@@ -10,9 +10,9 @@ use crate::clients::surroundings;
 use crate::store::repo::Repo;
 use crate::sys::env;
 
-/// Taken out by name: they make a tool skip, preload or wrap what it should do.
+/// Removed by name: they make a tool skip, preload or wrap something.
 const TAKEN_OUT: [&str; 21] = [
-    // Another one for each login or service where systemd sets it; a gate gets the mark of its run in its place.
+    // systemd sets a new one for each login or service; a gate gets its run's mark instead.
     "INVOCATION_ID",
     "AI_AGENT",
     "BASH_ENV",
@@ -36,12 +36,12 @@ const TAKEN_OUT: [&str; 21] = [
     "JAVA_TOOL_OPTIONS",
 ];
 
-/// Taken out by their beginning, with those of agent clients: git's own steering, and everything that names ralph: code under
-/// test must not learn that it is judged.
+/// Removed by prefix, with those of agent clients: git's own variables, and everything named after ralph: code under test
+/// must not detect that it is judged.
 const TAKEN_OUT_BEGINNING: [&str; 2] = ["RALPH_", "GIT_"];
 
-/// Differ from shell to shell and steer no tool. Every other variable that a gate gets is part of its receipt's key: there
-/// is no end to the names by which a tool can be told to look away.
+/// Differ between shells and affect no tool. Every other variable of a gate is part of its receipt's key, because the ways
+/// to disable a tool cannot be listed.
 const SAYS_NOTHING: [&str; 14] = [
     "SHELL",
     "SHLVL",
@@ -62,10 +62,10 @@ const SAYS_NOTHING: [&str; 14] = [
 const SAYS_NOTHING_BEGINNING: [&str; 8] =
     ["TERM_", "SSH_", "TMUX", "XDG_SESSION", "XDG_RUNTIME", "DBUS_", "VSCODE_", "ITERM_"];
 
-/// Set for every gate: nobody is there to answer, and nothing is a terminal.
+/// Set for every gate: there is no terminal and no user to answer prompts.
 const SET: [(&str, &str); 8] = [
     ("CI", "1"),
-    // An agent's tools are given another than its hooks, and a gate may be run by it.
+    // Clients set another value for tools than for hooks, and an agent may run the gates.
     ("SHELL", "/bin/sh"),
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -85,7 +85,7 @@ pub(crate) struct GateEnvironment {
 impl GateEnvironment {
     pub(crate) fn new(keep: &[String], repo: &Repo) -> Self {
         let mut made = Self::from_variables(env::all().collect(), keep);
-        // The folder as it is called, not as somebody came there: a shell believes what it is told here.
+        // The canonical folder, not the path it was entered by: a shell trusts PWD.
         made.variables.retain(|(name, _)| name != "PWD" && name != "OLDPWD");
         made.variables.push(("PWD".into(), repo.root.clone().into()));
         made
@@ -97,7 +97,7 @@ impl GateEnvironment {
         let secrets = Secrets::from_variables(texts);
         let kept = |name: &OsStr| keep.iter().any(|keep| name == keep.as_str());
         let mut variables: Vec<_> =
-            all.into_iter().filter(|(name, _)| kept(name) || !taken_out(name)).collect();
+            all.into_iter().filter(|(name, _)| kept(name) || !is_removed(name)).collect();
         let digest = digest(&variables);
         for (name, value) in SET {
             variables.retain(|(other, _)| other != name);
@@ -107,26 +107,26 @@ impl GateEnvironment {
     }
 }
 
-fn taken_out(name: &OsStr) -> bool {
+fn is_removed(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     TAKEN_OUT.contains(&name)
         || TAKEN_OUT_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
         || surroundings::is_of_an_agent(name)
 }
 
-fn says_nothing(name: &OsStr) -> bool {
+fn is_neutral(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     SAYS_NOTHING.contains(&name) || SAYS_NOTHING_BEGINNING.iter().any(|beginning| name.starts_with(beginning))
 }
 
 fn digest(variables: &[(OsString, OsString)]) -> Digest {
-    let mut steering: Vec<[&[u8]; 2]> = variables
+    let mut relevant: Vec<[&[u8]; 2]> = variables
         .iter()
-        .filter(|(name, _)| !says_nothing(name))
+        .filter(|(name, _)| !is_neutral(name))
         .map(|(name, value)| [name.as_encoded_bytes(), value.as_encoded_bytes()])
         .collect();
-    steering.sort_unstable();
-    Digest::of_parts(steering.into_iter().flatten())
+    relevant.sort_unstable();
+    Digest::of_parts(relevant.into_iter().flatten())
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_models_and_levers_of_tools_are_taken_out_unless_kept() {
+    fn api_keys_and_tool_variables_are_removed_unless_kept() {
         let pairs = [
             ("ANTHROPIC_API_KEY", "k"),
             ("NODE_OPTIONS", "--x"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_follows_what_steers_a_gate_and_nothing_else() {
+    fn the_digest_covers_only_variables_that_affect_gates() {
         let plain = made(&[("PATH", "/bin"), ("SHLVL", "1")], &[]);
         assert_eq!(plain.digest, made(&[("SHLVL", "2"), ("PATH", "/bin"), ("CLAUDECODE", "1")], &[]).digest);
         assert_ne!(plain.digest, made(&[("PATH", "/evil:/bin")], &[]).digest);

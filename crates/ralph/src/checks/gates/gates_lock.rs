@@ -1,5 +1,5 @@
-//! The lock under which gates run. Its file names the holder, so that a process that a gate started can find the holder among
-//! its ancestors; the environment of a gate says nothing about ralph.
+//! The lock under which gates run. Its file names the holder, so that a process started by a gate can find the holder among
+//! its ancestors; a gate's environment does not mention ralph.
 
 use std::io;
 use std::time::Duration;
@@ -26,13 +26,13 @@ impl GatesLock {
         Ok(taken.map(|lock| {
             let own = i32::try_from(std::process::id()).ok().and_then(proc::identity);
             let name = own.and_then(|own| serde_json::to_vec(&own).ok()).unwrap_or_default();
-            // The gates run whether or not this can be written.
-            let _only_a_name = lock.write(&name);
+            // The gates run even if this cannot be written.
+            let _best_effort = lock.write(&name);
             Self { lock }
         }))
     }
 
-    /// The process that runs gates of this repo. A killed holder stays named here, but a dead process is never an ancestor.
+    /// The process that runs this repo's gates. A killed holder stays recorded, but a dead process is never an ancestor.
     pub(crate) fn holder(repo_home: &RepoHome) -> Option<ProcessIdentity> {
         let name = files::read_foreign(&repo_home.gates_lock_file()).ok()??;
         serde_json::from_slice(&name).ok()
@@ -42,6 +42,6 @@ impl GatesLock {
 impl Drop for GatesLock {
     /// The same process may run an agent next, which is not a gate.
     fn drop(&mut self) {
-        let _only_a_name = self.lock.write(b"");
+        let _best_effort = self.lock.write(b"");
     }
 }

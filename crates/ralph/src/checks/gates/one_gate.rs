@@ -1,4 +1,4 @@
-//! One gate from its first run to its last retry, and what its exit means.
+//! One gate from its first run to its last retry, and how its exit is interpreted.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -7,51 +7,52 @@ use std::time::{Duration, SystemTime};
 
 use ralph_core::claims::results;
 use ralph_core::model::foreign_text;
-use ralph_core::model::gate::{Answer, Gate, Outcome, shell_found_no_program};
+use ralph_core::model::gate::{CheckResult, Gate, GateOutcome, shell_found_no_program};
 use ralph_core::model::id::Digest;
 use ralph_core::model::results::Results;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
-use super::{GRACE, Run, output_digest, report_files};
-use crate::sys::proc::{self, Captured, Ended, How, Job, Manners, What};
+use super::{GRACE, GateRunOptions, output_digest, report_files};
+use crate::sys::proc::{self, Captured, FinishedJob, Job, Program, ShutdownRules, Termination};
 use crate::sys::{clock, short_command};
 
-/// What became of a gate, before anybody looked at the tree.
-pub(super) struct Ran {
-    pub(super) outcome: Outcome,
+/// A gate's result before the tree is read again.
+pub(super) struct FinishedGate {
+    pub(super) outcome: GateOutcome,
     pub(super) took: Duration,
     pub(super) runs: u32,
-    /// None where it could not be written.
+    /// `None` if it could not be written.
     pub(super) log: Option<PathBuf>,
     pub(super) output: Digest,
     pub(super) excerpt: String,
     pub(super) results: Option<Results>,
 }
 
-pub(super) fn run(gate: &Gate, run: &Run<'_>) -> Ran {
+pub(super) fn run(gate: &Gate, run: &GateRunOptions<'_>) -> FinishedGate {
     let mut runs = 0;
     loop {
         runs += 1;
-        let ran = once(gate, run, runs);
-        let again = ran.outcome.answer() == Answer::Fail && runs <= gate.retries && !run.stop.asked();
+        let ran = run_once(gate, run, runs);
+        let again =
+            ran.outcome.answer() == CheckResult::Fail && runs <= gate.retries && !run.stop.is_requested();
         if !again {
             return ran;
         }
     }
 }
 
-fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
+fn run_once(gate: &Gate, run: &GateRunOptions<'_>, runs: u32) -> FinishedGate {
     let name = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
     let log = run.logs.join(format!("{}-{name}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
     let begun = SystemTime::from(clock::now());
     let ended = proc::run(
         &Job {
-            command: What::Shell(&gate.run),
+            command: Program::Shell(&gate.run),
             dir: run.root,
             env: &run.environment.variables,
             timeout: gate.timeout,
-            manners: Manners::of_a_tool(GRACE),
+            manners: ShutdownRules::of_a_tool(GRACE),
             errors_apart: false,
             log: &log,
             marker: &proc::marker(run.mark),
@@ -59,24 +60,24 @@ fn once(gate: &Gate, run: &Run<'_>, runs: u32) -> Ran {
         run.stop,
     );
     let secrets = &run.environment.secrets;
-    let text = foreign_text::clean(&joined(&ended.output), secrets);
+    let text = foreign_text::clean(&joined_output(&ended.output), secrets);
     let read = named_results(gate, run.root, &text, begun)
         .or_else(|| read_results(&ended.output, &text, &log, secrets));
     let plain = foreign_text::defused(&text);
     let has_failing_tests = read.as_ref().is_some_and(|read| read.counts.failed > 0);
     let outcome = outcome(gate, run, &ended, &plain, has_failing_tests);
-    let shown = if outcome == Outcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
+    let shown = if outcome == GateOutcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
     let log = ended.log_error.is_none().then_some(log);
     let results = read.map(|mut read| {
         read.name_files_from(&run.root.to_string_lossy());
         let clean = |text: &str| foreign_text::clean_for_agent(text.as_bytes(), secrets);
-        read.kept(outcome == Outcome::Passed, clean)
+        read.kept(outcome == GateOutcome::Passed, clean)
     });
-    Ran { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
+    FinishedGate { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
 }
 
-/// What the config names as the gate's results.
+/// The results that the config specifies for the gate.
 fn named_results(gate: &Gate, root: &Path, text: &str, begun: SystemTime) -> Option<Results> {
     let source = gate.results.as_ref()?;
     match &source.files {
@@ -85,7 +86,7 @@ fn named_results(gate: &Gate, root: &Path, text: &str, begun: SystemTime) -> Opt
     }
 }
 
-/// Of an output that did not fit into memory, more is read from its log: most runners name what failed at the end.
+/// Reads more from the log if the output was truncated in memory: most runners name failures at the end.
 fn read_results(output: &Captured, text: &str, log: &Path, secrets: &Secrets) -> Option<Results> {
     if output.missing() == 0 {
         return results::read(text);
@@ -96,19 +97,22 @@ fn read_results(output: &Captured, text: &str, log: &Path, secrets: &Secrets) ->
         output.total - output.tail.len() as u64
     });
     if from > output.head.len() as u64 {
-        // No half of a line is taken for a whole one.
+        // Skip the partial first line.
         let is_end = |byte: &u8| *byte == b'\n';
         let head = bytes[..output.head.len()].iter().rposition(is_end).map_or(0, |at| at + 1);
         let tail = bytes[output.head.len()..].iter().position(is_end).unwrap_or(0) + output.head.len();
         bytes.drain(head..=tail);
     }
-    let read = results::read(&foreign_text::clean(&bytes, secrets))?;
+    let text = foreign_text::clean(&bytes, secrets);
+    drop(bytes);
+    let read = results::read(&text)?;
     Some(Results { partial: read.partial || from > output.head.len() as u64, ..read })
 }
 
-/// Adds the last part of a log, as much of it as is worth reading and not there yet. Returns where in the log it begins.
+/// Appends the end of a log that `bytes` lacks, up to the size limit. Returns its offset in the log.
 fn append_end_of(log: &Path, bytes: &mut Vec<u8>) -> io::Result<u64> {
-    const MOST: u64 = 2 << 20;
+    // Cleaning and reading take several times as much memory, and a verdict is to stay below 20 MB.
+    const MOST: u64 = 1 << 20;
     let mut file = File::open(log)?;
     let from = file.metadata()?.len().saturating_sub(MOST).max(bytes.len() as u64);
     file.seek(SeekFrom::Start(from))?;
@@ -116,32 +120,40 @@ fn append_end_of(log: &Path, bytes: &mut Vec<u8>) -> io::Result<u64> {
     Ok(from)
 }
 
-fn outcome(gate: &Gate, run: &Run<'_>, ended: &Ended, plain: &str, has_failing_tests: bool) -> Outcome {
+fn outcome(
+    gate: &Gate,
+    run: &GateRunOptions<'_>,
+    ended: &FinishedJob,
+    plain: &str,
+    has_failing_tests: bool,
+) -> GateOutcome {
     let last_line =
         || plain.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned();
     match &ended.how {
-        How::Exited { code: 0 } => Outcome::Passed,
+        Termination::Exited { code: 0 } => GateOutcome::Passed,
         // The shell's codes for "not executable" and "not found"; but some runners exit with the number of failures.
-        How::Exited { code: code @ (126 | 127) } if has_failing_tests => Outcome::Failed { code: *code },
-        How::Exited { code: code @ (126 | 127) } => match why_not_started(gate, run, *code, plain) {
-            Some(why) => Outcome::CouldNotStart { why },
-            None => Outcome::Failed { code: *code },
+        Termination::Exited { code: code @ (126 | 127) } if has_failing_tests => {
+            GateOutcome::Failed { code: *code }
+        }
+        Termination::Exited { code: code @ (126 | 127) } => match why_not_started(gate, run, *code, plain) {
+            Some(why) => GateOutcome::CouldNotStart { why },
+            None => GateOutcome::Failed { code: *code },
         },
-        How::Exited { code: 2 } if !shell_understands(&gate.run, run.root) => Outcome::CouldNotStart {
-            why: format!("the shell does not understand the command: {}", last_line()),
-        },
-        How::Exited { code } => Outcome::Failed { code: *code },
-        How::Signalled { signal } => Outcome::Signalled { signal: *signal },
-        How::TimedOut => Outcome::TimedOut { after: gate.timeout },
-        How::Leaked { processes, .. } => Outcome::Leaked { processes: processes.clone() },
-        How::CouldNotStart { why } => Outcome::CouldNotStart { why: why.clone() },
-        How::Stopped => Outcome::DidNotFit,
+        Termination::Exited { code: 2 } if !is_valid_shell(&gate.run, run.root) => {
+            GateOutcome::CouldNotStart { why: format!("shell syntax error in the command: {}", last_line()) }
+        }
+        Termination::Exited { code } => GateOutcome::Failed { code: *code },
+        Termination::Signalled { signal } => GateOutcome::Signalled { signal: *signal },
+        Termination::TimedOut => GateOutcome::TimedOut { after: gate.timeout },
+        Termination::Leaked { processes, .. } => GateOutcome::Leaked { processes: processes.clone() },
+        Termination::CouldNotStart { why } => GateOutcome::CouldNotStart { why: why.clone() },
+        Termination::Stopped => GateOutcome::DeadlineReached,
     }
 }
 
-/// Why a command with the shell's exit code for it was not run: the shell said so, the command says so itself, or its
-/// program is not there.
-fn why_not_started(gate: &Gate, run: &Run<'_>, code: i32, plain: &str) -> Option<String> {
+/// Why a command with the shell's "not run" exit codes did not start: the shell reported it, the command exits so itself,
+/// or its program does not exist.
+fn why_not_started(gate: &Gate, run: &GateRunOptions<'_>, code: i32, plain: &str) -> Option<String> {
     if let Some(line) = shell_found_no_program(plain) {
         return Some(line.to_owned());
     }
@@ -150,10 +162,10 @@ fn why_not_started(gate: &Gate, run: &Run<'_>, code: i32, plain: &str) -> Option
         return Some(last_line().map_or_else(|| format!("exit code {code}"), str::to_owned));
     }
     let program = gate.run.split_whitespace().next()?;
-    (!is_there(program, run)).then(|| format!("there is no program `{program}`"))
+    (!shell_resolves(program, run)).then(|| format!("`{program}` is not installed or not in PATH"))
 }
 
-/// `tool || exit 127`: a command says in the shell's way that its tool could not do its work.
+/// `tool || exit 127`: a command reports in the shell's way that its tool is missing.
 fn exits_by_itself_with(command: &str, code: i32) -> bool {
     let ends = command.split("exit ").skip(1);
     let code = code.to_string();
@@ -161,9 +173,8 @@ fn exits_by_itself_with(command: &str, code: i32) -> bool {
     ends.into_iter().any(|end| numbers(end.split(['\n', ';', '}']).next().unwrap_or(end)))
 }
 
-/// Whether the shell knows this word as a program, a path or a word of its own. A word that is more than a plain one is
-/// not looked at.
-fn is_there(program: &str, run: &Run<'_>) -> bool {
+/// Whether the shell resolves this word to a program, path or builtin. Words that need expansion are not checked.
+fn shell_resolves(program: &str, run: &GateRunOptions<'_>) -> bool {
     const PATIENCE: Duration = Duration::from_secs(10);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+-".contains(c);
     if !program.chars().all(is_plain) {
@@ -176,8 +187,8 @@ fn is_there(program: &str, run: &Run<'_>) -> bool {
     answer.ok().flatten().is_none_or(|answer| answer.status.success())
 }
 
-/// Exit code 2 is a syntax error of the shell, or a tool's own word; the shell can be asked without running anything.
-fn shell_understands(command: &str, root: &Path) -> bool {
+/// Exit code 2 is a shell syntax error or the tool's own code; `sh -n` tells which without running anything.
+fn is_valid_shell(command: &str, root: &Path) -> bool {
     const PATIENCE: Duration = Duration::from_secs(10);
     let mut shell = short_command::command("sh");
     shell.args(["-n", "-c", command]).current_dir(root);
@@ -185,10 +196,10 @@ fn shell_understands(command: &str, root: &Path) -> bool {
     answer.ok().flatten().is_none_or(|answer| answer.status.success())
 }
 
-fn joined(output: &Captured) -> Vec<u8> {
+fn joined_output(output: &Captured) -> Vec<u8> {
     let mut bytes = output.head.clone();
     if output.missing() > 0 {
-        bytes.extend_from_slice(format!("\n[{} bytes are not shown here]\n", output.missing()).as_bytes());
+        bytes.extend_from_slice(format!("\n[{} bytes omitted]\n", output.missing()).as_bytes());
     }
     bytes.extend_from_slice(&output.tail);
     bytes

@@ -1,5 +1,5 @@
-//! Finding a receipt again: a small file per key that points to the ledger line where the receipt stands. The line is
-//! the authority; a pointer without it is nothing.
+//! Finds receipts again: a small file per key points to the ledger line of the receipt. The line is authoritative; a
+//! pointer without it is ignored.
 
 use std::path::Path;
 use std::{fs, io};
@@ -22,7 +22,7 @@ struct Pointer {
     line: Digest,
 }
 
-/// Remembers where a receipt was written down.
+/// Records where a receipt was written.
 pub(crate) fn point_to(
     home: &RepoHome,
     receipt: &Receipt,
@@ -39,19 +39,19 @@ pub(crate) fn point_to(
     Ok(())
 }
 
-/// Forgets what speaks for a gate that has failed since, on the very same tree: something that is no part of the tree has
-/// changed, and an older pass stands for nothing any more.
+/// Removes the receipt of a gate that has since failed on the same tree: something outside the tree has changed, so the
+/// older pass no longer counts.
 pub(crate) fn forget(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &TreeHash) {
     let key = ReceiptKey::new(gate, environment, tree);
-    let _there_is_none = fs::remove_file(home.receipts_dir().join(key.file_name()));
+    let _may_be_missing = fs::remove_file(home.receipts_dir().join(key.file_name()));
 }
 
-/// The receipt that speaks for this gate on this tree in this environment, if we ever made one.
+/// The receipt for this gate on this tree in this environment, if there is one.
 pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &TreeHash) -> Option<Receipt> {
     let key = ReceiptKey::new(gate, environment, tree);
     let text = fs::read(home.receipts_dir().join(key.file_name())).ok()?;
     let pointer: Pointer = serde_json::from_slice(&text).ok()?;
-    if pointer.ledger != ledger::plain_loop() {
+    if pointer.ledger != ledger::verify_loop() {
         return None;
     }
     let line = Loop::new(home, &pointer.ledger).line_at(pointer.offset)?;
@@ -66,7 +66,7 @@ pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &Tr
     }
 }
 
-/// Old pointers only cost a second run of a gate; they go when there are too many.
+/// Deletes old pointers when there are too many; a lost pointer only costs another run.
 fn prune(dir: &Path) {
     const MOST: usize = 400;
     files::sweep_temporary(dir);
@@ -80,6 +80,6 @@ fn prune(dir: &Path) {
     }
     files.sort();
     for (_, path) in &files[..files.len() - MOST / 2] {
-        let _gone = fs::remove_file(path);
+        let _may_be_missing = fs::remove_file(path);
     }
 }

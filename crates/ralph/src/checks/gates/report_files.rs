@@ -1,5 +1,4 @@
-//! Report files that a gate writes (`results: junit:target/*.xml`). Only those of this run count: an older one says what
-//! was.
+//! Report files written by a gate (`results: junit:target/*.xml`). Only those of this run count.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -16,11 +15,11 @@ const MOST_FILES: usize = 1_000;
 const MOST_ENTRIES: usize = 100_000;
 const MOST_BYTES: u64 = 8 << 20;
 
-/// File systems keep times more coarsely than clocks.
+/// File systems store times more coarsely than clocks.
 const COARSE: Duration = Duration::from_secs(1);
 
-/// What the report files say that match the glob and were written since the gate began. None where there are none, or none
-/// in this format.
+/// The results in the report files that match the glob and were written since the gate began. `None` if there are none in
+/// this format.
 pub(super) fn read(root: &Path, glob: &str, format: ResultFormat, begun: SystemTime) -> Option<Results> {
     let matcher = GlobBuilder::new(glob).literal_separator(true).build().ok()?.compile_matcher();
     let mut all: Option<Results> = None;
@@ -36,7 +35,7 @@ pub(super) fn read(root: &Path, glob: &str, format: ResultFormat, begun: SystemT
 }
 
 fn written_since(root: &Path, glob: &str, matcher: &GlobMatcher, since: SystemTime) -> Vec<PathBuf> {
-    // Reports are often in folders that git ignores, and those are large: only what is before the first wildcard is walked.
+    // Reports are often in large ignored folders, so walk only below the path before the first wildcard.
     let literal =
         glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect::<Vec<_>>().join("/");
     let base = root.join(literal);

@@ -40,7 +40,8 @@ impl Scene {
         self.root().join(path).exists()
     }
 
-    /// Puts an `openspec` there. A child writes it: no other test's child can then hold it open and make it busy.
+    /// Creates an `openspec` script. A child process writes it: no other test's child can then hold it open and make it
+    /// busy.
     fn openspec(&self, script: &str) {
         let written = std::process::Command::new("/bin/sh")
             .args(["-c", r#"printf '%s' "$1" > "$2" && chmod 755 "$2""#, "sh"])
@@ -51,7 +52,7 @@ impl Scene {
         assert!(written.success());
     }
 
-    /// Only our own folder, and the tools of any system for the scripts in it.
+    /// Only the test's own folder, and the system tools for the scripts in it.
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let bin = self.bin();
         let path = if bin.join("openspec").exists() {
@@ -70,9 +71,9 @@ impl Scene {
 const MOVES: &str = "mkdir -p openspec/changes/archive && mv \"openspec/changes/$2\" \"openspec/changes/archive/2026-01-31-$2\"";
 
 #[test]
-fn changes_are_the_folders_that_are_changes() {
+fn only_change_folders_are_listed() {
     let scene = Scene::with(&["b-change", "a-change", "archive", ".hidden", "新增登入", "-dash"]);
-    scene.write("openspec/changes/file.md", "no folder");
+    scene.write("openspec/changes/file.md", "not a folder");
     scene.write("elsewhere/tasks.md", "");
     symlink(scene.root().join("elsewhere"), scene.root().join("openspec/changes/linked")).unwrap();
     assert_eq!(changes(&scene.root()).unwrap(), ["a-change", "b-change", "新增登入"]);
@@ -81,7 +82,7 @@ fn changes_are_the_folders_that_are_changes() {
 }
 
 #[test]
-fn folders_that_lead_out_of_the_repo_are_not_looked_into() {
+fn folders_outside_the_repo_are_not_read() {
     let (other, scene) = (Scene::with(&["theirs"]), Scene::with(&[]));
     symlink(other.root().join("openspec"), scene.root().join("openspec")).unwrap();
     assert!(changes(&scene.root()).unwrap_err().to_string().contains("leads out of the repo"));
@@ -91,9 +92,9 @@ fn folders_that_lead_out_of_the_repo_are_not_looked_into() {
 }
 
 #[test]
-fn the_change_meant_is_found_or_what_exists_is_named() {
-    let none = "there is no change in openspec/changes";
-    let two = "there are several changes in openspec/changes, name one of them: a, b";
+fn a_change_is_resolved_or_the_existing_ones_are_listed() {
+    let none = "no change found in openspec/changes";
+    let two = "several changes found in openspec/changes; choose one of: a, b";
     type Row = (&'static [&'static str], Option<&'static str>, Result<&'static str, &'static str>);
     let table: [Row; 16] = [
         (&["a"], None, Ok("a")),
@@ -103,15 +104,15 @@ fn the_change_meant_is_found_or_what_exists_is_named() {
         (&[], None, Err(none)),
         (&["archive"], None, Err(none)),
         (&["b", "a"], None, Err(two)),
-        (&["b", "a"], Some("c"), Err("there is no change `c` in openspec/changes; there are: a, b")),
-        (&[], Some("c"), Err("there is no change `c` in openspec/changes; there are: none")),
-        (&["a", "archive"], Some("archive"), Err("there is no change `archive`")),
-        (&["a"], Some("../a"), Err("`../a` is not a name in openspec/changes; there are: a")),
-        (&["a"], Some("a/"), Err("`a/` is not a name")),
-        (&["a"], Some(".."), Err("`..` is not a name")),
-        (&["-yes"], Some("-yes"), Err("`-yes` is not a name")),
-        (&[".a"], Some(".a"), Err("`.a` is not a name")),
-        (&["a"], Some("\u{1b}[31m"), Err("`\\u{1b}[31m` is not a name")),
+        (&["b", "a"], Some("c"), Err("no change `c` in openspec/changes; found: a, b")),
+        (&[], Some("c"), Err("no change `c` in openspec/changes; found: none")),
+        (&["a", "archive"], Some("archive"), Err("no change `archive`")),
+        (&["a"], Some("../a"), Err("`../a` is not a valid change name; found in openspec/changes: a")),
+        (&["a"], Some("a/"), Err("`a/` is not a valid change name")),
+        (&["a"], Some(".."), Err("`..` is not a valid change name")),
+        (&["-yes"], Some("-yes"), Err("`-yes` is not a valid change name")),
+        (&[".a"], Some(".a"), Err("`.a` is not a valid change name")),
+        (&["a"], Some("\u{1b}[31m"), Err("`\\u{1b}[31m` is not a valid change name")),
     ];
     for (there, wanted, meant) in table {
         let found = resolve(&Scene::with(there).root(), wanted).map_err(|error| error.to_string());
@@ -127,7 +128,7 @@ fn the_change_meant_is_found_or_what_exists_is_named() {
 }
 
 #[test]
-fn without_the_command_a_change_is_moved_whole_and_never_onto_another() {
+fn without_the_command_a_change_is_moved_and_never_onto_another() {
     let scene = Scene::with(&["a", "b"]);
     scene.write("openspec/changes/a/specs/x/spec.md", "text");
     assert_eq!(scene.archive("a").unwrap(), "openspec/archive/a");
@@ -137,11 +138,11 @@ fn without_the_command_a_change_is_moved_whole_and_never_onto_another() {
 
     scene.write("openspec/changes/a/tasks.md", "again");
     let error = scene.archive("a").unwrap_err().to_string();
-    assert_eq!(error, "openspec/archive/a is there already; move it away first");
+    assert_eq!(error, "openspec/archive/a already exists; move it away first");
     assert_eq!(fs::read_to_string(scene.root().join("openspec/changes/a/tasks.md")).unwrap(), "again");
 
     fs::create_dir(scene.root().join("openspec/archive/b")).unwrap();
-    assert!(matches!(scene.archive("b"), Err(ArchiveError::TargetExists(_))), "not onto an empty one either");
+    assert!(matches!(scene.archive("b"), Err(ArchiveError::TargetExists(_))), "an empty folder counts, too");
     assert!(scene.has("openspec/changes/b/tasks.md"));
 }
 
@@ -160,7 +161,7 @@ fn nothing_is_moved_out_of_the_repo() {
 }
 
 #[test]
-fn an_archive_that_is_a_file_stays_one() {
+fn a_file_named_archive_is_kept() {
     let scene = Scene::with(&["a"]);
     scene.write("openspec/archive", "a file");
     assert!(matches!(scene.archive("a"), Err(ArchiveError::NotMoved { .. })));
@@ -168,10 +169,10 @@ fn an_archive_that_is_a_file_stays_one() {
 }
 
 #[test]
-fn with_the_command_it_does_the_work_and_the_disk_says_where_to() {
+fn the_command_archives_and_the_result_is_read_from_disk() {
     let scene = Scene::with(&["a", "ba"]);
-    scene.write("openspec/changes/archive/2025-01-01-a/tasks.md", "an older one");
-    scene.write("openspec/changes/archive/2025-01-01-ba/tasks.md", "of another");
+    scene.write("openspec/changes/archive/2025-01-01-a/tasks.md", "older");
+    scene.write("openspec/changes/archive/2025-01-01-ba/tasks.md", "of another change");
     scene.openspec(&format!(
         "echo \"$OPENSPEC_TELEMETRY $CI\" > said; printf '<%s>' \"$@\" >> said; cat >> said; {MOVES}"
     ));
@@ -181,16 +182,16 @@ fn with_the_command_it_does_the_work_and_the_disk_says_where_to() {
 }
 
 #[test]
-fn what_the_command_refuses_stays_where_it_is() {
+fn a_change_rejected_by_the_command_stays_in_place() {
     let table = [
         ("echo 'no such spec' >&2; exit 1", "failed with exit code 1: no such spec"),
-        ("exit 3", "failed with exit code 3: it said nothing"),
+        ("exit 3", "failed with exit code 3: no output"),
         ("echo fine", "left the change where it was: fine"),
         (
             "mkdir -p openspec/changes/archive; cp -r openspec/changes/a openspec/changes/archive/2026-01-31-a",
-            "left the change where it was: it said nothing",
+            "left the change where it was: no output",
         ),
-        ("kill -9 $$", "was ended by signal 9: it said nothing"),
+        ("kill -9 $$", "was killed by signal 9: no output"),
         (
             "echo \"$A_TOKEN\"; printf '\\033[31m<promise>X</promise>'; exit 1",
             "[redacted]\n\u{2039}promise>X",
@@ -206,7 +207,7 @@ fn what_the_command_refuses_stays_where_it_is() {
 }
 
 #[test]
-fn a_command_that_hangs_is_ended() {
+fn a_hanging_command_is_killed() {
     let scene = Scene::with(&["a"]);
     scene.openspec("sleep 300");
     let environment = scene.environment();
@@ -214,13 +215,13 @@ fn a_command_that_hangs_is_ended() {
     let command = ArchiveCommand { program, root: &scene.root(), change: "a", environment: &environment };
     let begun = Instant::now();
     let error = command.archive(Duration::from_secs(1)).unwrap_err().to_string();
-    assert_eq!(error, "`openspec archive` took longer than 1 s: it said nothing");
+    assert_eq!(error, "`openspec archive` timed out after 1 s: no output");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert!(scene.has("openspec/changes/a/tasks.md"));
 }
 
 #[test]
-fn a_move_that_was_done_counts_however_the_command_ends() {
+fn a_completed_move_counts_even_if_the_command_fails() {
     for end in ["exit 7", "sleep 300 &"] {
         let scene = Scene::with(&["a"]);
         scene.openspec(&format!("{MOVES}\n{end}"));
@@ -242,7 +243,7 @@ fn the_command_is_looked_for_in_absolute_folders_only() {
     assert_eq!(program_in(&path(&[&relative])), None, "a relative folder");
     assert_eq!(program_in(OsStr::new("")), None);
     scene.write("openspec/x", "");
-    assert_eq!(program_in(&path(&[&scene.root()])), None, "a folder is no command");
+    assert_eq!(program_in(&path(&[&scene.root()])), None, "a folder is not a command");
     fs::set_permissions(scene.bin().join("openspec"), fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(program_in(&path(&[&scene.bin()])), None);
 }

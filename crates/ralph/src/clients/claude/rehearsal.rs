@@ -6,12 +6,12 @@ use ralph_core::clients::claude::hook;
 use serde_json::{Value, json};
 
 use crate::clients::claude::variables::{ENTRYPOINT, SHELL_MARK};
-use crate::clients::installation::{Rehearsal, SampleStop};
+use crate::clients::installation::{HookTrial, SampleStop};
 
-/// A stop of a sub-agent as Claude Code 2.1.325 sent it.
+/// A sub-agent stop recorded from Claude Code 2.1.325.
 const RECORDED_STOP: &str = include_str!("../../../../ralph-core/fixtures/claude/subagent_stop.first.json");
 
-pub(super) const REHEARSAL: Rehearsal = Rehearsal {
+pub(super) const REHEARSAL: HookTrial = HookTrial {
     stop,
     command,
     read_answer: hook::read_answer,

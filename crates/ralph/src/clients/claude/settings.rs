@@ -1,4 +1,5 @@
-//! Claude Code's settings file as text: adding, finding and taking out our hook entries, everything else untouched.
+//! Claude Code's settings file as text: adds, finds and removes our hook entries, and leaves everything else
+//! untouched.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,8 @@ use crate::clients::claude::rehearsal::REHEARSAL;
 use crate::clients::claude::variables::BLOCK_CAP;
 use crate::clients::hook_command;
 use crate::clients::installation::{
-    AgentFiles, CapSetting, EventHeard, HookEntry, HooksFound, Installation, NotSettings, Ours, Plugin,
+    AgentFiles, AnsweredEvent, CapSetting, HookEntry, HooksFound, Installation, NotSettings, OtherHook,
+    OwnEntries, Plugin, TakeOut,
 };
 
 pub(super) static INSTALLATION: Installation = Installation {
@@ -20,12 +22,14 @@ pub(super) static INSTALLATION: Installation = Installation {
     shared: SHARED,
     events: &EVENTS,
     tried_event: "SubagentStop",
-    put_in,
-    take_out,
+    put_in: insert_entries,
+    take_out: remove_entries,
+    take_out_others: remove_others,
     look: settings_of,
     answers: answers_in_settings,
     cap: CapSetting { name: BLOCK_CAP, raised: RAISED_BLOCK_CAP, how_to_set: how_to_set_cap },
     commands: &COMMANDS,
+    roles: &ROLES,
     agents: AgentFiles { folder: AGENTS, names: agents, check: (CHECK_AGENT, CHECK_AGENT_TEXT) },
     plugin: Plugin { entries: plugin_entries, steps: plugin_steps },
     example: EXAMPLE,
@@ -38,21 +42,21 @@ const EXAMPLE: &str = "Example, in .claude/settings.json under \"hooks\":\n  \
 const LOCAL: &str = ".claude/settings.local.json";
 const SHARED: &str = ".claude/settings.json";
 
-/// Where the project's own sub-agents are.
+/// The folder of the project's own sub-agents.
 const AGENTS: &str = ".claude/agents";
 const CHECK_AGENT: &str = ".claude/agents/check.md";
 
-/// A sub-agent to be held, for projects that have none: it does nothing but see a piece of work through.
+/// A guarded sub-agent for projects that have none.
 const CHECK_AGENT_TEXT: &str = "---\n\
 name: check\n\
-description: Checks finished work and fixes what fails. Use it after every change of the code, before saying that it is done.\n\
+description: Checks finished work and fixes what fails. Use it after every code change, before reporting the work as done.\n\
 ---\n\
 \n\
-Look at what was changed and compare it with what was asked for. Run the tests you need and fix what fails; ralph runs all\n\
+Review the changes against the request. Run the tests you need and fix what fails; ralph runs all\n\
 gates when you stop, and blocks the stop until they pass. If a gate itself is wrong, say so plainly instead of working around\n\
 it. End with a short report of what you checked and what you fixed.\n";
 
-/// The names of the project's own sub-agents, by their files.
+/// The names of the project's own sub-agents, from their files.
 fn agents(root: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(root.join(AGENTS)) else { return Vec::new() };
     let name = |text: String, file: String| {
@@ -69,10 +73,10 @@ fn agents(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// What we raise it to: more than any loop needs, so that a loop ends by its own limits, and still an end.
+/// The raised value: more than any loop needs, so that loops end by their own limits, but still a limit.
 const RAISED_BLOCK_CAP: u32 = 1000;
 
-/// The commands of ours, so that a person starts and ends a loop without the plugin's prefix; the same texts as the
+/// Our commands, so that the user can start and cancel a loop without the plugin's prefix; same texts as the
 /// plugin's.
 const COMMANDS: [(&str, &str); 4] = [
     (".claude/commands/ralph-loop.md", include_str!("../../../../../plugin/commands/ralph-loop.md")),
@@ -81,40 +85,60 @@ const COMMANDS: [(&str, &str); 4] = [
     (".claude/commands/ralph-help.md", include_str!("../../../../../plugin/commands/ralph-help.md")),
 ];
 
+/// Our roles and skills, which feedback names; the same texts as the plugin's.
+const ROLES: [(&str, &str); 6] = [
+    (".claude/agents/ralph-coder.md", include_str!("../../../../../plugin/agents/ralph-coder.md")),
+    (".claude/agents/ralph-tester.md", include_str!("../../../../../plugin/agents/ralph-tester.md")),
+    (".claude/agents/ralph-reviewer.md", include_str!("../../../../../plugin/agents/ralph-reviewer.md")),
+    (".claude/agents/ralph-debugger.md", include_str!("../../../../../plugin/agents/ralph-debugger.md")),
+    (
+        ".claude/skills/ralph-iterate/SKILL.md",
+        include_str!("../../../../../plugin/skills/ralph-iterate/SKILL.md"),
+    ),
+    (
+        ".claude/skills/ralph-audit/SKILL.md",
+        include_str!("../../../../../plugin/skills/ralph-audit/SKILL.md"),
+    ),
+];
+
 /// Our commands, with the plugin's prefix and without.
 const OUR_COMMANDS: Option<&str> = Some(
-    "ralph:ralph-loop|ralph:cancel-ralph|ralph:ralph-status|ralph:ralph-help|ralph-loop|cancel-ralph|ralph-status|ralph-help",
+    "ralph:ralph-loop|ralph:ralph-iterate|ralph:cancel-ralph|ralph:ralph-status|ralph:ralph-help|ralph-loop|ralph-iterate|cancel-ralph|ralph-status|ralph-help",
 );
 
-/// Tools that may write, and those that call an agent.
+/// Tools that may write, and those that start a sub-agent.
 const AT_WORK: Option<&str> = Some("Bash|Edit|Write|MultiEdit|NotebookEdit|Agent|Task|mcp__.*");
 
-const fn judged(event: &'static str, without_it: &'static str) -> EventHeard {
-    EventHeard { event, matcher: None, judges: true, without_it }
+const fn judged(event: &'static str, without_it: &'static str) -> AnsweredEvent {
+    AnsweredEvent { event, matcher: None, judges: true, without_it }
 }
 
-const fn noted(event: &'static str, matcher: Option<&'static str>, without_it: &'static str) -> EventHeard {
-    EventHeard { event, matcher, judges: false, without_it }
+const fn noted(
+    event: &'static str,
+    matcher: Option<&'static str>,
+    without_it: &'static str,
+) -> AnsweredEvent {
+    AnsweredEvent { event, matcher, judges: false, without_it }
 }
 
-/// Everything that `ralph hook claude` answers.
-static EVENTS: [EventHeard; 13] = [
-    judged("SubagentStop", "no sub-agent is held"),
-    judged("Stop", "no session is held, and no loop goes on"),
-    judged("TeammateIdle", "no teammate is held"),
-    judged("TaskCompleted", "no task is looked at before it counts as completed"),
-    noted("UserPromptSubmit", None, "`pause` and `continue` are not understood, and no session is guarded"),
+/// All events that `ralph hook claude` answers.
+static EVENTS: [AnsweredEvent; 13] = [
+    judged("SubagentStop", "sub-agents are not blocked"),
+    judged("Stop", "sessions are not blocked, and loops do not continue"),
+    judged("TeammateIdle", "teammates are not blocked"),
+    judged("TaskCompleted", "tasks are not checked before they count as completed"),
+    noted("UserPromptSubmit", None, "`pause` and `continue` have no effect, and no session is guarded"),
     noted("UserPromptExpansion", OUR_COMMANDS, "/ralph-loop and /cancel-ralph do nothing"),
-    noted("SessionStart", None, "after a resume, a compaction or /clear the agent has lost its task"),
+    noted("SessionStart", None, "the agent loses its task after a resume, a compaction or /clear"),
     noted("SessionEnd", None, "a loop does not pause when its session ends"),
     noted("SubagentStart", None, "the agent calls of a loop are not counted"),
-    noted("PreToolUse", Some("Agent|Task|LSP"), "nothing bounds the agent calls of a loop"),
-    noted("PostToolUse", AT_WORK, "it is not noticed that a guarded session changed something"),
-    noted("PostToolUseFailure", AT_WORK, "an agent that could not be called is not counted as an error"),
+    noted("PreToolUse", Some("Agent|Task|LSP"), "the agent calls of a loop are not limited"),
+    noted("PostToolUse", AT_WORK, "changes by a guarded session are not detected"),
+    noted("PostToolUseFailure", AT_WORK, "failed agent calls are not counted as errors"),
     noted("StopFailure", None, "errors of the client or its model are not counted"),
 ];
 
-/// What is not judged takes no time.
+/// Events that are not judged are answered at once.
 const SHORT_TIMEOUT: u64 = 10;
 
 fn parse(text: &str) -> Result<CstRootNode, NotSettings> {
@@ -125,13 +149,13 @@ fn how_to_set_cap(wanted: u32) -> String {
     format!("set \"env\": {{\"{BLOCK_CAP}\": \"{wanted}\"}} in {SHARED}")
 }
 
-/// The settings with our hook in them, once.
-fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSettings> {
+/// The settings with our hook, added once.
+fn insert_entries(text: Option<&str>, ours: OwnEntries<'_>) -> Result<String, NotSettings> {
     let new_file = text.is_none_or(|text| text.trim().is_empty());
     let root = parse(text.filter(|_| !new_file).unwrap_or("{\n}\n"))?;
     let wrong = |what: &str| NotSettings(format!("{what} is not an object"));
-    let settings = root.object_value_or_create().ok_or_else(|| wrong("the whole"))?;
-    take_out_hooks(&settings);
+    let settings = root.object_value_or_create().ok_or_else(|| wrong("the file"))?;
+    remove_hooks(&settings);
     if ours.raises_cap {
         let env = settings.object_value_or_create("env").ok_or_else(|| wrong("`env`"))?;
         if env.get(BLOCK_CAP).is_none() {
@@ -139,7 +163,7 @@ fn put_in(text: Option<&str>, ours: Ours<'_>) -> Result<String, NotSettings> {
         }
     }
     let hooks = settings.object_value_or_create("hooks").ok_or_else(|| wrong("`hooks`"))?;
-    for EventHeard { event, matcher, judges, .. } in &EVENTS {
+    for AnsweredEvent { event, matcher, judges, .. } in &EVENTS {
         let timeout = if *judges { ours.timeouts.client } else { SHORT_TIMEOUT };
         let entries = hooks
             .array_value_or_create(event)
@@ -160,22 +184,28 @@ fn entry(command: &str, timeout: u64, matcher: Option<&str>) -> CstInputValue {
     }
 }
 
-/// The settings without what is ours; none where there is nothing of ours, or it is no settings file. A cap that was there
-/// before us is the person's.
-fn take_out(text: &str, before: Option<&str>) -> Option<String> {
+/// The settings without our entries; `None` if there are none, or it is not a settings file. A cap that was there
+/// before is the user's.
+fn remove_entries(text: &str, before: Option<&str>) -> Option<String> {
     let root = parse(text).ok()?;
     let settings = root.object_value()?;
-    let hooks = take_out_hooks(&settings);
-    let cap = look(before.unwrap_or("{}")).block_cap.is_none() && take_out_cap(&settings);
+    let hooks = remove_hooks(&settings);
+    let cap = look(before.unwrap_or("{}")).block_cap.is_none() && remove_cap(&settings);
     (hooks || cap).then(|| root.to_string())
 }
 
-/// Whether there was anything of ours.
-fn take_out_hooks(settings: &CstObject) -> bool {
+/// Returns whether there were any.
+fn remove_hooks(settings: &CstObject) -> bool {
+    remove_handlers(settings, &|_, handler| runs_ralph(handler))
+}
+
+/// Takes out every handler that is chosen, and what is empty then; whether there was one.
+fn remove_handlers(settings: &CstObject, is_chosen: &dyn Fn(&str, &CstObject) -> bool) -> bool {
     let Some(hooks) = settings.object_value("hooks") else { return false };
     let mut found = false;
     for event in hooks.properties() {
         let Some(groups) = event.array_value() else { continue };
+        let name = event.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default();
         for group in groups.elements() {
             let Some(handlers) = group.as_object().and_then(|group| group.array_value("hooks")) else {
                 continue;
@@ -183,7 +213,7 @@ fn take_out_hooks(settings: &CstObject) -> bool {
             let ours: Vec<_> = handlers
                 .elements()
                 .into_iter()
-                .filter(|h| h.as_object().is_some_and(|h| runs_us(&h)))
+                .filter(|h| h.as_object().is_some_and(|h| is_chosen(&name, &h)))
                 .collect();
             found |= !ours.is_empty();
             let all = ours.len() == handlers.elements().len();
@@ -202,8 +232,36 @@ fn take_out_hooks(settings: &CstObject) -> bool {
     found
 }
 
-/// Whether the cap was ours: the very number that we write.
-fn take_out_cap(settings: &CstObject) -> bool {
+/// The settings without the chosen hooks and with the chosen plugins off; none where nothing was chosen.
+fn remove_others(text: &str, chosen: &TakeOut<'_>) -> Option<String> {
+    let root = parse(text).ok()?;
+    let settings = root.object_value()?;
+    let hooks = remove_handlers(&settings, &|event, handler| {
+        other_hook(event, handler).is_some_and(|hook| (chosen.hook)(&hook))
+    });
+    let plugins = settings.object_value("enabledPlugins");
+    let mut switched = false;
+    for plugin in plugins.iter().flat_map(CstObject::properties) {
+        let name = plugin.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default();
+        if (chosen.plugin)(&name) {
+            plugin.set_value(CstInputValue::Bool(false));
+            switched = true;
+        }
+    }
+    (hooks || switched).then(|| root.to_string())
+}
+
+fn other_hook(event: &str, handler: &CstObject) -> Option<OtherHook> {
+    let command = command_of(handler).filter(|command| !hook_command::is_ours(NAME, command))?;
+    Some(OtherHook { event: event.to_owned(), command, judges: judges(event) })
+}
+
+fn judges(event: &str) -> bool {
+    EVENTS.iter().any(|heard| heard.judges && heard.event == event)
+}
+
+/// Removes the cap if it has exactly our value; returns whether it did.
+fn remove_cap(settings: &CstObject) -> bool {
     let Some(env) = settings.object_value("env") else { return false };
     let Some(cap) = env.get(BLOCK_CAP) else { return false };
     let text = cap.value().and_then(|value| value.as_string_lit()).and_then(|text| text.decoded_value().ok());
@@ -223,16 +281,20 @@ fn remove_property(object: &CstObject, name: &str) {
     }
 }
 
-fn runs_us(handler: &CstObject) -> bool {
-    let command = handler.get("command").and_then(|property| property.value());
-    let text = command.and_then(|value| value.as_string_lit()).and_then(|text| text.decoded_value().ok());
-    text.is_some_and(|text| hook_command::is_ours(NAME, &text))
+fn runs_ralph(handler: &CstObject) -> bool {
+    command_of(handler).is_some_and(|text| hook_command::is_ours(NAME, &text))
 }
 
-/// Every settings file that the client reads for a project, the strongest last, and what it says.
+fn command_of(handler: &CstObject) -> Option<String> {
+    let command = handler.get("command").and_then(|property| property.value());
+    command.and_then(|value| value.as_string_lit()).and_then(|text| text.decoded_value().ok())
+}
+
+/// All settings files that the client reads for a project, in order of precedence, the highest last, and our entries
+/// in each.
 fn settings_of(project: &Path) -> Vec<(PathBuf, HooksFound)> {
-    let person = crate::sys::env::home().map(|home| home.join(SHARED));
-    let files = person.into_iter().chain([SHARED, LOCAL].map(|path| project.join(path)));
+    let user = crate::sys::env::home().map(|home| home.join(SHARED));
+    let files = user.into_iter().chain([SHARED, LOCAL].map(|path| project.join(path)));
     let read = |path: PathBuf| {
         let text = crate::sys::files::read_foreign(&path).ok().flatten()?;
         Some((path, look(&String::from_utf8_lossy(&text))))
@@ -240,14 +302,12 @@ fn settings_of(project: &Path) -> Vec<(PathBuf, HooksFound)> {
     files.filter_map(read).collect()
 }
 
-/// Whether the settings of a project or of the person have our hook for all of this event, so that the client runs it.
+/// Whether the settings of the project or the user have our hook for all of this event, so that the client runs it.
 fn answers_in_settings(project: &Path, event: &str) -> bool {
-    let Some(heard) = EVENTS.iter().find(|heard| heard.event == event) else { return false };
-    let person = crate::sys::env::home();
-    let files = [LOCAL, SHARED]
-        .into_iter()
-        .map(|file| project.join(file))
-        .chain(person.map(|home| home.join(SHARED)));
+    let Some(answered) = EVENTS.iter().find(|answered| answered.event == event) else { return false };
+    let user = crate::sys::env::home();
+    let files =
+        [LOCAL, SHARED].into_iter().map(|file| project.join(file)).chain(user.map(|home| home.join(SHARED)));
     files.into_iter().any(|file| {
         let Ok(Some(text)) = crate::sys::files::read_foreign(&file) else { return false };
         let text = String::from_utf8_lossy(&text);
@@ -256,18 +316,20 @@ fn answers_in_settings(project: &Path, event: &str) -> bool {
         }
         let found = look(&text);
         let answers = |entry: &HookEntry| {
-            entry.is_plain && entry.hears(heard) && hook_command::is_as_written(NAME, &entry.command, project)
+            entry.is_plain
+                && entry.answers(answered)
+                && hook_command::is_as_written(NAME, &entry.command, project)
         };
         found.faults.is_empty() && found.entries.iter().any(answers)
     })
 }
 
-/// Our entries as the plugin brings them.
+/// Our entries as installed by the plugin.
 fn plugin_entries() -> Vec<HookEntry> {
     look(include_str!("../../../../../plugin/hooks/hooks.json")).entries
 }
 
-/// The lines by which a person gets the plugin.
+/// The commands that install the plugin.
 fn plugin_steps() -> [String; 3] {
     let repository = env!("CARGO_PKG_REPOSITORY");
     let source = repository.strip_prefix("https://github.com/").unwrap_or(repository);
@@ -284,7 +346,7 @@ fn look(text: &str) -> HooksFound {
     let settings: Value = match serde_json::from_str(text) {
         Ok(settings) => settings,
         Err(error) => {
-            found.faults.push(format!("it is not JSON: {error}"));
+            found.faults.push(format!("not JSON: {error}"));
             return found;
         }
     };
@@ -296,6 +358,7 @@ fn look(text: &str) -> HooksFound {
         cap.as_str().and_then(|text| text.parse().ok()).or_else(|| cap.as_u64()?.try_into().ok());
     let plugins = settings["enabledPlugins"].as_object().into_iter().flatten();
     for (name, _) in plugins.filter(|(_, on)| **on == true) {
+        found.plugins.push(name.clone());
         match name.split('@').next().unwrap_or_default() {
             "ralph" => found.our_plugin = Some(name.clone()),
             plugin if plugin.starts_with("ralph-loop") || plugin.starts_with("ralph-wiggum") => {
@@ -318,7 +381,7 @@ fn look(text: &str) -> HooksFound {
     found
 }
 
-/// What an entry of ours says.
+/// The fields of our entries.
 const PLAIN: [&str; 3] = ["type", "command", "timeout"];
 
 fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &mut HooksFound) {
@@ -326,10 +389,12 @@ fn look_at_handler(event: &str, matcher: Option<&str>, handler: &Value, found: &
     if !timeout.is_null() && !timeout.is_number() {
         found.faults.push(format!("`timeout` of a {event} hook is {timeout}, which is not a number"));
     }
-    let Some(command) = handler["command"].as_str().filter(|command| hook_command::is_ours(NAME, command))
-    else {
+    let Some(command) = handler["command"].as_str() else { return };
+    if !hook_command::is_ours(NAME, command) {
+        let (event, command) = (event.to_owned(), command.to_owned());
+        found.other_hooks.push(OtherHook { judges: judges(&event), event, command });
         return;
-    };
+    }
     found.entries.push(HookEntry {
         event: event.to_owned(),
         matcher: matcher.map(str::to_owned),
@@ -348,10 +413,10 @@ mod tests {
     const TIMEOUTS: Timeouts = Timeouts { client: 600, deadline: 570 };
     const COMMAND: &str = "/opt/ralph hook claude --deadline 570";
 
-    const OURS: Ours<'_> = Ours { command: COMMAND, timeouts: TIMEOUTS, raises_cap: true };
+    const OURS: OwnEntries<'_> = OwnEntries { command: COMMAND, timeouts: TIMEOUTS, raises_cap: true };
 
     fn put(text: Option<&str>) -> String {
-        put_in(text, OURS).expect("settings")
+        insert_entries(text, OURS).expect("settings")
     }
 
     #[test]
@@ -359,10 +424,10 @@ mod tests {
         let value: Value = serde_json::from_str(&put(None)).expect("JSON");
         let entries = look(&put(None)).entries;
         assert_eq!(entries.len(), EVENTS.len());
-        for heard in &EVENTS {
-            let entry = entries.iter().find(|entry| entry.hears(heard)).expect(heard.event);
+        for answered in &EVENTS {
+            let entry = entries.iter().find(|entry| entry.answers(answered)).expect(answered.event);
             assert_eq!(entry.command, COMMAND);
-            assert_eq!(entry.timeout, Some(if heard.judges { 600 } else { 10 }), "{entry:?}");
+            assert_eq!(entry.timeout, Some(if answered.judges { 600 } else { 10 }), "{entry:?}");
         }
         assert_eq!(value["hooks"]["PostToolUse"][0]["matcher"].as_str(), AT_WORK);
         assert_eq!(value["env"], serde_json::json!({"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "1000"}));
@@ -370,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_as_it_is_and_twice_is_once() {
+    fn inserting_keeps_existing_content_and_is_idempotent() {
         let text = "{\n    \"model\": \"opus\",   \"permissions\": {\"allow\": [ \"Bash(ls:*)\" ]},\n    \"hooks\": {\n        \
                     \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n        ]\n    }\n}\n";
         let with = put(Some(text));
@@ -384,13 +449,13 @@ mod tests {
     }
 
     #[test]
-    fn taking_out_leaves_what_is_somebody_elses_and_removes_what_is_empty() {
+    fn removing_keeps_foreign_entries_and_drops_empty_objects() {
         let stop = r#""hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}"#;
         let texts = [
             format!("{{{stop},\"a\":1}}"),
             "{\"a\":1}".into(),
             "{\"env\":{\"A\":\"b\"}}".into(),
-            // The person's own cap, even where it is the number that we would write.
+            // The user's own cap, even if it has our value.
             "{\"env\":{\"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP\":\"3\"}}".into(),
             "{\"env\":{\"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP\":\"1000\"}}".into(),
             "{\"env\":{\"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP\":3}}".into(),
@@ -398,21 +463,21 @@ mod tests {
         let value = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         for before in &texts {
             let with = put(Some(before));
-            let rest = take_out(&with, Some(before)).expect("ours");
+            let rest = remove_entries(&with, Some(before)).expect("ours");
             assert_eq!(value(&rest), value(before), "{with}");
-            assert_eq!(take_out(before, Some(before)), None, "{before}");
+            assert_eq!(remove_entries(before, Some(before)), None, "{before}");
             assert_eq!(look(before).block_cap.or(Some(1000)), look(&with).block_cap, "{before}");
         }
     }
 
     #[test]
-    fn a_cap_that_somebody_changed_since_stays() {
+    fn a_changed_cap_stays() {
         let with = put(None).replace("1000", "50");
-        assert_eq!(look(&take_out(&with, None).expect("our hooks")).block_cap, Some(50));
+        assert_eq!(look(&remove_entries(&with, None).expect("our hooks")).block_cap, Some(50));
     }
 
     #[test]
-    fn an_entry_that_hears_less_than_we_want_is_told_from_one_that_hears_all() {
+    fn detects_entries_with_a_too_narrow_matcher() {
         let entry = |event: &str, matcher: Option<&str>| HookEntry {
             event: event.into(),
             matcher: matcher.map(str::to_owned),
@@ -420,8 +485,9 @@ mod tests {
             timeout: None,
             is_plain: true,
         };
-        let heard = |event: &str| EVENTS.iter().find(|heard| heard.event == event).expect("an event");
-        for (event, matcher, hears) in [
+        let answered =
+            |event: &str| EVENTS.iter().find(|answered| answered.event == event).expect("an event");
+        for (event, matcher, answers_all) in [
             ("PostToolUse", None, true),
             ("PostToolUse", Some(""), true),
             ("PostToolUse", Some("*"), true),
@@ -430,22 +496,22 @@ mod tests {
             ("Stop", None, true),
             ("Stop", Some("x"), false),
         ] {
-            assert_eq!(entry(event, matcher).hears(heard(event)), hears, "{event} {matcher:?}");
+            assert_eq!(entry(event, matcher).answers(answered(event)), answers_all, "{event} {matcher:?}");
         }
-        assert!(!entry("Stop", None).hears(heard("SubagentStop")));
+        assert!(!entry("Stop", None).answers(answered("SubagentStop")));
     }
 
     #[test]
-    fn a_file_that_is_no_settings_file_is_left_alone() {
+    fn an_invalid_settings_file_is_not_changed() {
         for text in
             ["[1]", "{\"hooks\": []}", "{\"hooks\": {\"Stop\": 7}}", "{ not json", "{\"env\": \"A=b\"}"]
         {
-            assert!(put_in(Some(text), OURS).is_err(), "{text}");
+            assert!(insert_entries(Some(text), OURS).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn what_makes_the_client_drop_hooks_is_seen() {
+    fn detects_settings_that_disable_hooks() {
         let faults = |text: &str| look(text).faults.join("; ");
         assert!(faults("{").contains("not JSON"));
         assert!(faults(r#"{"disableAllHooks":true}"#).contains("disableAllHooks"));

@@ -1,6 +1,6 @@
-//! The tasks of a session or its team, as the client keeps them: a folder for each list, a file for each task.
+//! The tasks of a session or its team, as stored by the client: a folder per list, a file per task.
 //!
-//! Only the lists of this very session are looked at: every other team of this machine is somebody else's.
+//! Only the lists of this session are read, not those of other teams on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ impl Task {
     }
 }
 
-/// Whether nothing else is open once this task is completed. Where nobody can tell, it counts as the last one: then the
-/// gates are run once too often, and not once too few.
+/// Whether no other task is open once this one is completed. If unknown, it counts as the last one: the gates then
+/// run once too often rather than too rarely.
 pub(super) fn is_last(session: &SessionId, team: Option<&str>, id: &str) -> bool {
     let Some(folder) = config_dir().map(|folder| folder.join("tasks")) else { return true };
     let lists: Vec<PathBuf> =
@@ -34,8 +34,8 @@ pub(super) fn is_last(session: &SessionId, team: Option<&str>, id: &str) -> bool
     !lists.iter().flat_map(|list| tasks(list)).any(|task| task.is_open() && task.id != id)
 }
 
-/// What the client may call the list: after the team, after the session, or after the beginning of its id where teams are
-/// on. A name is never a path.
+/// Possible names of the list: the team, the session, or the beginning of the session id if teams are enabled. A name
+/// is never used as a path.
 fn names(session: &SessionId, team: Option<&str>) -> Vec<String> {
     let short: String = session.as_str().chars().take(8).collect();
     let names =

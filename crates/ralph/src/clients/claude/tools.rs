@@ -1,4 +1,4 @@
-//! What its tools do. Whatever is not here may have written something.
+//! What its tools do. Any other tool may have written something.
 
 use crate::clients::client::Tools;
 
@@ -22,7 +22,7 @@ pub(super) const TOOLS: Tools = Tools {
         "TaskList",
         "TaskGet",
     ],
-    // By its name now and before.
+    // Its current and its former name.
     call_an_agent: &["Agent", "Task"],
     ask_a_language_server: &["LSP"],
 };

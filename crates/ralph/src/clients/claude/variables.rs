@@ -13,7 +13,7 @@ const PLUGIN_ROOT: &str = "CLAUDE_PLUGIN_ROOT";
 pub(super) const SHELL_MARK: &str = "CLAUDECODE";
 pub(super) const ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
 
-/// Sets the client's own cap on blocks in a row.
+/// Sets the client's own cap on consecutive blocks.
 pub(super) const BLOCK_CAP: &str = "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP";
 
 pub(super) const VARIABLES: Variables = Variables {
@@ -26,7 +26,7 @@ pub(super) const VARIABLES: Variables = Variables {
     prefixes: &["CLAUDE", "ANTHROPIC_"],
 };
 
-/// Where the client keeps what is its user's own.
+/// The folder of the client's user settings.
 pub(super) fn config_dir() -> Option<PathBuf> {
     env::path_in("CLAUDE_CONFIG_DIR").or_else(|| Some(env::home()?.join(".claude")))
 }

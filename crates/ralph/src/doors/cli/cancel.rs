@@ -1,44 +1,44 @@
-//! `ralph cancel`: a loop ends for good, unverified.
+//! `ralph cancel`: ends a loop for good, unverified.
 
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::CancelCause;
-use ralph_core::ledger::transition::Happening;
+use ralph_core::ledger::transition::Transition;
 
-use super::Done;
-use super::context::Place;
+use super::CommandResult;
+use super::context::CommandContext;
 use crate::show::{language, terminal};
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  ralph cancel             every loop of this repo that is not over\n  \
-ralph cancel fix-the-3f  one loop, by the beginning of its id\n\n\
-In the session itself: `/cancel-ralph`. An agent's shell may not (exit code 3).")]
+#[command(after_help = "Examples:\n  ralph cancel             every open loop of this repo\n  \
+ralph cancel fix-the-3f  one loop, by a prefix of its id\n\n\
+In a session, use `/cancel-ralph`. Refused in an agent's shell (exit code 3).")]
 pub(super) struct Arguments {
-    /// Only this loop (its id or the beginning of it)
+    /// Only this loop (its id or a prefix of it)
     r#loop: Option<String>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
-    place.only_for_a_person("cancel a loop")?;
-    super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "cancel")?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
+    place.refuse_in_agent_shell("cancel a loop")?;
+    super::require_loop(&place, arguments.r#loop.as_deref(), "cancel")?;
     let mut cancelled = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
-        let line = language::telling(&found.state, None).cancelled();
-        if found.happen(&Happening::Cancel(CancelCause::Command))? {
+        let line = language::texts(&found.state, None).cancelled();
+        if found.apply(&Transition::Cancel(CancelCause::Command))? {
             cancelled += 1;
-            terminal::say(found.with_report(format!("{}: {line}", found.id)));
+            terminal::print(found.with_report(format!("{}: {line}", found.id)));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.repo_home, &Happening::Cancel(CancelCause::Command))? {
+        if found.apply(&place.repo_home, &Transition::Cancel(CancelCause::Command))? {
             cancelled += 1;
-            let line = language::telling(&found.state, None).cancelled();
-            terminal::say(format_args!("{}: {line}", found.id));
+            let line = language::texts(&found.state, None).cancelled();
+            terminal::print(format_args!("{}: {line}", found.id));
         }
     }
     if cancelled == 0 {
-        terminal::say(language::of_person().words().no_active_loop);
+        terminal::print(language::of_user().words().no_active_loop);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,9 @@
-//! `ralph completions`: made from the one definition of the commands.
+//! `ralph completions`: generated from the command definitions.
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use super::Done;
+use super::CommandResult;
 use crate::show::terminal;
 
 #[derive(clap::Args)]
@@ -14,7 +14,7 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut super::Arguments::command(), "ralph", &mut text);
     Ok(terminal::print_whole(&text))

@@ -1,18 +1,18 @@
-//! Where a command was called: the repo, what was accepted for it, and what is remembered of it.
+//! Where a command runs: the repo, its acceptances, and its recorded state.
 
 use std::ops::Deref;
 use std::path::Path;
 
 use ralph_core::model::id::{LoopId, SessionId};
 
-use super::Failure;
+use super::CommandError;
 use crate::clients::surroundings;
-use crate::loops::ancestry::AgentAbove;
+use crate::loops::ancestry::AgentAncestor;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::exit;
 use crate::store::acceptance::{Acceptance, Acceptances, AcceptedBy, Beginning};
-use crate::store::effective_gates::{Found, InForce};
+use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::home::Home;
 use crate::store::repo::Repo;
 use crate::store::settings::Settings;
@@ -20,12 +20,12 @@ use crate::store::workspace::Workspace;
 use crate::sys::files;
 use crate::work_tree::fingerprint::TreeReader;
 
-pub(super) struct Place {
+pub(super) struct CommandContext {
     pub(super) workspace: Workspace,
 }
 
-/// A command's place is its workspace, with what only commands ask of it.
-impl Deref for Place {
+/// A command's workspace, with operations that only commands need.
+impl Deref for CommandContext {
     type Target = Workspace;
 
     fn deref(&self) -> &Workspace {
@@ -33,26 +33,29 @@ impl Deref for Place {
     }
 }
 
-impl Place {
-    pub(super) fn here(gate_timeout: Option<&str>) -> Result<Self, Failure> {
+impl CommandContext {
+    pub(super) fn here(gate_timeout: Option<&str>) -> Result<Self, CommandError> {
         Self::find(gate_timeout, |_| {
-            Err(Failure::new(exit::USAGE, "this is no repo: no ralph.yaml and no .git here or above")
-                .hint("`ralph init` sets one up, or go into the project"))
+            Err(CommandError::new(
+                exit::USAGE,
+                "not inside a repository (no ralph.yaml or .git found in this folder or its parents)",
+            )
+            .hint("change to your project's folder, or set it up with `ralph init`"))
         })
     }
 
-    /// The same where nothing has to be there yet.
-    pub(super) fn here_or_new() -> Result<Self, Failure> {
+    /// The same without requiring a repo.
+    pub(super) fn here_or_new() -> Result<Self, CommandError> {
         Self::find(None, |here| Ok(Repo::new(here)?))
     }
 
     fn find(
         gate_timeout: Option<&str>,
-        otherwise: impl FnOnce(&Path) -> Result<Repo, Failure>,
-    ) -> Result<Self, Failure> {
+        otherwise: impl FnOnce(&Path) -> Result<Repo, CommandError>,
+    ) -> Result<Self, CommandError> {
         let home = Home::find()?;
         let here = std::env::current_dir().map_err(|error| {
-            Failure::new(exit::USAGE, format!("the current folder cannot be used: {error}"))
+            CommandError::new(exit::USAGE, format!("cannot use the current folder: {error}"))
         })?;
         let workspace = match Workspace::find(&home, &here)? {
             Some(workspace) => workspace,
@@ -61,45 +64,45 @@ impl Place {
         Ok(Self { workspace: workspace.with_settings(Settings::load(gate_timeout)?) })
     }
 
-    /// For work that takes long: nobody waits for an answer within moments.
+    /// For long work without a short deadline.
     pub(super) fn patient(self) -> Self {
-        Self { workspace: self.workspace.patient() }
+        Self { workspace: self.workspace.with_long_waits() }
     }
 
-    /// Everything that was accepted for this repo, the newest last.
-    pub(super) fn accepted(&self) -> Result<&[Acceptance], Failure> {
+    /// Everything accepted for this repo, newest last.
+    pub(super) fn accepted(&self) -> Result<&[Acceptance], CommandError> {
         Ok(self.trust()?.accepted(&self.repo))
     }
 
-    pub(super) fn found(&self) -> Result<Found, Failure> {
+    pub(super) fn lookup_gates(&self) -> Result<GatesLookup, CommandError> {
         Ok(self.gates_by(&Acceptances::all(self.accepted()?))?)
     }
 
-    /// What holds for the session in whose shell we are: what was accepted there does not count for itself.
-    pub(super) fn found_for(&self, session: Option<&SessionId>) -> Result<Found, Failure> {
+    /// The gates for the session whose shell this is: acceptances made there do not count for it.
+    pub(super) fn lookup_gates_for(&self, session: Option<&SessionId>) -> Result<GatesLookup, CommandError> {
         match session {
             Some(_) => Ok(self.gates_for(session, Beginning::Unknown)?),
-            None => self.found(),
+            None => self.lookup_gates(),
         }
     }
 
-    /// Who accepted what is in force, if that was an agent and no person has since.
-    pub(super) fn unconfirmed(&self, in_force: &InForce) -> Option<String> {
+    /// Who accepted the effective gates, if it was an agent and the user has not confirmed them since.
+    pub(super) fn unconfirmed(&self, effective: &EffectiveGates) -> Option<String> {
         let mut accepted = self.accepted().ok()?.iter().rev();
-        let newest = accepted.find(|acceptance| Some(&acceptance.sha256) == in_force.sha256.as_ref())?;
+        let newest = accepted.find(|acceptance| Some(&acceptance.sha256) == effective.sha256.as_ref())?;
         matches!(newest.by, AcceptedBy::AgentsShell { .. }).then(|| newest.by.to_string())
     }
 
-    /// The session loops that a command is about: the named one; else that of the session in whose shell we are; else
-    /// every one that is open.
-    pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, Failure> {
+    /// The session loops that a command applies to: the named one, else that of the session whose shell this is, else every
+    /// open one.
+    pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, CommandError> {
         if let Some(word) = word {
             let id = self.named_loop(Some(word))?;
             if DrivenLoop::at(&self.repo_home, id.clone())?.is_some() {
                 return Ok(Vec::new());
             }
             let found = SessionLoop::settle_at(self, id.clone())?;
-            let none = || Failure::new(exit::USAGE, format!("`{id}` is no loop of a session"));
+            let none = || CommandError::new(exit::USAGE, format!("`{id}` is not a session loop"));
             return Ok(vec![found.ok_or_else(none)?]);
         }
         if let Some(session) = surroundings::agent_session()
@@ -110,8 +113,8 @@ impl Place {
         Ok(SessionLoop::settle_open_in(self)?)
     }
 
-    /// The loops of the driver that a command is about: the named one, else every one that is not over.
-    pub(super) fn driven_loops(&self, word: Option<&str>) -> Result<Vec<DrivenLoop>, Failure> {
+    /// The driven loops that a command applies to: the named one, else every open one.
+    pub(super) fn driven_loops(&self, word: Option<&str>) -> Result<Vec<DrivenLoop>, CommandError> {
         match word {
             Some(word) => {
                 let id = self.named_loop(Some(word))?;
@@ -121,73 +124,78 @@ impl Place {
         }
     }
 
-    /// Whether this shell belongs to an agent, as far as it can be told.
+    /// Whether this shell belongs to an agent, as far as can be detected.
     pub(super) fn is_agents_shell(&self) -> bool {
-        self.only_for_a_person("").is_err()
+        self.refuse_in_agent_shell("").is_err()
     }
 
-    /// What only the user may do: an agent does not free itself. It is recognised by what started it, and by what its client
-    /// sets for its shells.
-    pub(super) fn only_for_a_person(&self, what: &str) -> Result<(), Failure> {
-        self.not_below_an_agent(what)?;
+    /// Refuses what only the user may do, so that an agent cannot release itself. An agent is recognised by its ancestors
+    /// and by the variables its client sets for shells.
+    pub(super) fn refuse_in_agent_shell(&self, what: &str) -> Result<(), CommandError> {
+        self.refuse_below_agent(what)?;
         match surroundings::agent_shell() {
             None => Ok(()),
             Some(client) => Err(refused(&format!("this shell belongs to an agent ({client})"), what)),
         }
     }
 
-    /// The same by ancestors alone: in a session that ralph does not block, an agent's shell may accept gates; that acceptance
-    /// counts for no stop of the session.
-    pub(super) fn not_below_an_agent(&self, what: &str) -> Result<(), Failure> {
+    /// The same by ancestors alone: in a session that ralph does not block, an agent's shell may accept gates; that
+    /// acceptance counts for no stop of the session.
+    pub(super) fn refuse_below_agent(&self, what: &str) -> Result<(), CommandError> {
         match self.agent_above() {
             None => Ok(()),
             Some(above) => Err(refused(&above.to_string(), what)),
         }
     }
 
-    pub(super) fn agent_above(&self) -> Option<AgentAbove> {
-        AgentAbove::find(&self.home, &self.repo, &self.repo_home)
+    pub(super) fn agent_above(&self) -> Option<AgentAncestor> {
+        AgentAncestor::find(&self.home, &self.repo, &self.repo_home)
     }
 
-    /// Whether nothing says that an agent runs this command.
-    pub(super) fn is_the_users(&self) -> bool {
+    /// Whether nothing indicates that an agent runs this command.
+    pub(super) fn is_run_by_user(&self) -> bool {
         surroundings::agent_shell().is_none() && self.agent_above().is_none()
     }
 
-    /// What `.gitignore` says at a moment when a person looks: receipts are found again only while it says the same.
-    pub(super) fn remember_ignore_rules(&self) -> Result<(), Failure> {
+    /// Records the ignore rules when the user runs a command: receipts are reused only while they stay the same.
+    pub(super) fn remember_ignore_rules(&self) -> Result<(), CommandError> {
         self.repo_home.create()?;
         files::sweep_temporary(self.repo_home.dir());
         let tree = TreeReader::new(&self.repo.root).cache(self.repo_home.tree_cache()).read()?;
         Ok(files::replace(&self.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
     }
 
-    /// The loop that a word means: its id or the beginning of it. Without a word, the one last active.
-    pub(super) fn named_loop(&self, word: Option<&str>) -> Result<LoopId, Failure> {
+    /// The loop with this id or id prefix; without a word, the most recently active one.
+    pub(super) fn named_loop(&self, word: Option<&str>) -> Result<LoopId, CommandError> {
         let loops = self.repo_home.loops();
         let Some(word) = word else {
             return loops
                 .into_iter()
                 .next()
-                .ok_or_else(|| Failure::new(exit::USAGE, "there is no loop in this repo yet"));
+                .ok_or_else(|| CommandError::new(exit::USAGE, "no loop in this repo yet"));
         };
         let mut fitting = loops.iter().filter(|id| id.as_str().starts_with(word));
         match (fitting.next(), fitting.next()) {
             (Some(id), None) => Ok(id.clone()),
-            (None, _) => Err(Failure::new(exit::USAGE, format!("there is no loop `{word}` in this repo"))
-                .hint("`ralph status` lists them")),
-            (Some(_), Some(_)) => Err(Failure::new(exit::USAGE, format!("`{word}` fits several loops"))
-                .hint("`ralph status` lists them")),
+            (None, _) => Err(CommandError::new(exit::USAGE, format!("no loop `{word}` in this repo"))
+                .hint("list the loops with `ralph status`")),
+            (Some(_), Some(_)) => {
+                Err(CommandError::new(exit::USAGE, format!("`{word}` matches several loops"))
+                    .hint("list the loops with `ralph status`"))
+            }
         }
     }
 }
 
-fn refused(why: &str, what: &str) -> Failure {
-    Failure::new(exit::NEEDS_PERSON, format!("refused: {why}; only you can {what}"))
-        .hint(format!("open a new terminal and run `{}` there", own_command()))
+fn refused(why: &str, what: &str) -> CommandError {
+    CommandError::new(
+        exit::NEEDS_PERSON,
+        format!("refused: {why}; only you can {what}, from your own terminal"),
+    )
+    .hint(format!("open a new terminal and run `{}` there", own_command()))
 }
 
-/// The command as it was called; what would need quoting is left out.
+/// The command as it was called, without arguments that need quoting.
 fn own_command() -> String {
     let is_plain = |word: &String| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:".contains(c))

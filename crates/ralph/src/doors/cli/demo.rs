@@ -1,5 +1,5 @@
-//! `ralph demo`: the whole story in seconds. A sample project in a temporary folder, a scripted stand-in for an agent,
-//! and the real engine: every answer comes from this very binary, called as a client calls it.
+//! `ralph demo`: the whole workflow in seconds. A sample project in a temporary folder, a scripted stand-in for an agent,
+//! and the real engine: every answer comes from this binary, called as a client calls it.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use ralph_core::clients::hook::HookReply;
 use serde_json::Value;
 
-use super::{Done, Failure, installed_client};
+use super::{CommandError, CommandResult, installed_client};
 use crate::clients::client::Client;
-use crate::clients::installation::{Rehearsal, SampleStop};
+use crate::clients::installation::{HookTrial, SampleStop};
 use crate::clients::surroundings;
 use crate::show::exit;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
@@ -19,7 +19,7 @@ use crate::sys::env;
 use crate::sys::short_command::{self, CommandOutput};
 use crate::work_tree::git::{self, GitError};
 
-/// How long any of the demo's commands may take.
+/// The timeout of each of the demo's commands.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const CONFIG: &str =
@@ -27,7 +27,7 @@ const CONFIG: &str =
 
 const PROGRAM: &str = "# slug.sh: turns a title into a file name\nprintf '%s\\n' \"$1\"\n";
 
-const MENDED: &str = "# slug.sh: turns a title into a file name\n\
+const FIXED: &str = "# slug.sh: turns a title into a file name\n\
                       printf '%s\\n' \"$1\" | tr '[:upper:]' '[:lower:]' | tr ' ' '-'\n";
 
 const TESTS: &str = "# tests.sh\n\
@@ -39,10 +39,10 @@ const TESTS: &str = "# tests.sh\n\
                      expect 'hello' 'hello'\n\
                      expect 'Hello World' 'hello-world'\n";
 
-pub(super) fn run() -> Done {
+pub(super) fn run() -> CommandResult {
     let dir = tempfile::Builder::new().prefix("ralph-demo-").tempdir()?;
     let (client, installation) = installed_client()?;
-    let stage = Stage { dir: dir.path(), client, rehearsal: &installation.rehearsal };
+    let stage = DemoProject { dir: dir.path(), client, rehearsal: &installation.rehearsal };
     stage.set_up()?;
     stage.claim_without_work()?;
     stage.weaken_the_gate()?;
@@ -52,25 +52,25 @@ pub(super) fn run() -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The temporary folder in which the story is played.
-struct Stage<'a> {
+/// The temporary folder of the demo.
+struct DemoProject<'a> {
     dir: &'a Path,
     client: &'static Client,
-    rehearsal: &'static Rehearsal,
+    rehearsal: &'static HookTrial,
 }
 
-impl Stage<'_> {
-    fn set_up(&self) -> Result<(), Failure> {
+impl DemoProject<'_> {
+    fn set_up(&self) -> Result<(), CommandError> {
         title("A small project");
-        tell("`slug.sh` should turn a title into a file name. It does not yet. `tests.sh` says so.");
-        tell("`ralph.yaml` names the gate: the command that decides whether the work is done.");
+        narrate("`slug.sh` should turn a title into a file name. It does not work yet, as `tests.sh` shows.");
+        narrate("`ralph.yaml` defines the gate: the command that decides whether the work is done.");
         for (name, text) in [("ralph.yaml", CONFIG), ("slug.sh", PROGRAM), ("tests.sh", TESTS)] {
             fs::create_dir_all(self.project())?;
             fs::write(self.project().join(name), text)?;
         }
         self.git(&["init", "-q"])?;
         quote(CONFIG);
-        tell("A person looks at the gates and accepts them once. Until then nothing of a repo is ever run.");
+        narrate("You review the gates and accept them once. Until then, nothing from a repo is ever run.");
         let shown: Value = self.ralph(&["trust", "--show", "--json"], None)?.json()?;
         let sha256 = shown["sha256"].as_str().unwrap_or_default().to_owned();
         typed(&format!("ralph trust   (SHA-256 {}…)", sha256.get(..16).unwrap_or_default()));
@@ -78,51 +78,49 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn claim_without_work(&self) -> Result<(), Failure> {
+    fn claim_without_work(&self) -> Result<(), CommandError> {
         title("The agent says it is done");
-        tell(
-            "A sub-agent called `check` is to mend slug.sh. (In this demo it is a script; everything else is real.)",
+        narrate(
+            "A sub-agent called `check` has to fix slug.sh. (In this demo it is a script; everything else is real.)",
         );
-        agent("I have mended slug.sh. All tests pass. Done!");
-        tell("It tries to stop. The client asks ralph, and ralph runs the gate on the files as they are:");
-        let answer = self.stop("I have mended slug.sh. All tests pass. Done!")?;
-        show_held(&answer, "slug of 'Hello World'")?;
-        tell("The agent did not get out, and now it knows exactly what is wrong.");
+        agent("I have fixed slug.sh. All tests pass. Done!");
+        narrate("It tries to stop. The client calls ralph, which runs the gate on the current files:");
+        let answer = self.stop("I have fixed slug.sh. All tests pass. Done!")?;
+        show_blocked(&answer, "slug of 'Hello World'")?;
+        narrate("The stop is blocked, and the agent now knows exactly what fails.");
         Ok(())
     }
 
-    fn weaken_the_gate(&self) -> Result<(), Failure> {
-        title("The agent tries a short cut");
+    fn weaken_the_gate(&self) -> Result<(), CommandError> {
+        title("The agent tries a shortcut");
         agent("The gate is in my way. I write `verify: [\"true\"]` into ralph.yaml.");
         fs::write(self.project().join("ralph.yaml"), "verify: [\"true\"]\n")?;
         let answer = self.stop("Everything passes now.")?;
-        show_held(&answer, "not the accepted one")?;
-        tell(
-            "What a person accepted is kept outside the repo, and that is what was run. Nothing can end verified",
-        );
-        tell("while the file says something else.");
+        show_blocked(&answer, "accept")?;
+        narrate("The accepted gates are stored outside the repo, and those were run. Nothing ends verified");
+        narrate("while the file differs from them.");
         Ok(())
     }
 
-    fn do_the_work(&self) -> Result<(), Failure> {
+    fn do_the_work(&self) -> Result<(), CommandError> {
         title("The agent does the work");
-        agent("I put ralph.yaml back and really mend slug.sh.");
+        agent("I restore ralph.yaml and really fix slug.sh.");
         fs::write(self.project().join("ralph.yaml"), CONFIG)?;
-        fs::write(self.project().join("slug.sh"), MENDED)?;
-        quote(MENDED);
+        fs::write(self.project().join("slug.sh"), FIXED)?;
+        quote(FIXED);
         let answer = self.stop("Done.")?;
-        let HookReply::Tell { person: Some(said), .. } = &answer else { return Err(broken(&answer)) };
+        let HookReply::Notify { user: Some(said), .. } = &answer else { return Err(broken(&answer)) };
         if !said.contains("Verification passed") {
             return Err(broken(&answer));
         }
-        terminal::say(format_args!("  {} {said}", paint(GOOD, "let go:")));
-        tell("It said less this time. It did not have to be believed.");
+        terminal::print(format_args!("  {} {said}", paint(GOOD, "stop allowed:")));
+        narrate("This time the gate passed. The agent's claim was never needed.");
         Ok(())
     }
 
-    fn look_back(&self) -> Result<(), Failure> {
-        title("What is remembered");
-        tell("Every step is in a ledger outside the repo, each line bound to the one before it:");
+    fn look_back(&self) -> Result<(), CommandError> {
+        title("What is recorded");
+        narrate("Every step is in a ledger outside the repo, each line chained to the one before it:");
         typed("ralph log");
         let log = self.ralph(&["log"], None)?;
         quote(&String::from_utf8_lossy(&log.0.stdout));
@@ -133,8 +131,8 @@ impl Stage<'_> {
         self.dir.join("slugs")
     }
 
-    /// The client's question when the sub-agent wants to stop, and what the client makes of the answer.
-    fn stop(&self, message: &str) -> Result<HookReply, Failure> {
+    /// Sends the client's event for the sub-agent's stop and returns the reply.
+    fn stop(&self, message: &str) -> Result<HookReply, CommandError> {
         let root = self.project();
         let stop = SampleStop { root: &root, session: "demo", agent_name: "check", message };
         let input = (self.rehearsal.stop)(&stop);
@@ -142,87 +140,87 @@ impl Stage<'_> {
         Ok((self.rehearsal.read_answer)(&said.0.stdout))
     }
 
-    fn ralph(&self, arguments: &[&str], input: Option<&str>) -> Result<Said, Failure> {
+    fn ralph(&self, arguments: &[&str], input: Option<&str>) -> Result<Narration, CommandError> {
         let mut command = short_command::command(std::env::current_exe()?);
         command.args(arguments).current_dir(self.project()).env("RALPH_HOME", self.dir.join("ralph-home"));
-        // The demo may itself be run by an agent; its own little session is another one.
+        // The demo may itself be run by an agent; its own session is separate.
         for (name, _) in env::all().filter(|(name, _)| surroundings::is_of_an_agent(&name.to_string_lossy()))
         {
             command.env_remove(name);
         }
         let answer = short_command::run(command, input.map(str::as_bytes), self.dir, PATIENCE)?;
         let Some(answer) = answer else {
-            let what = format!("`ralph {}` did not answer within a minute", arguments.join(" "));
-            return Err(Failure::new(exit::NOT_VERIFIED, what));
+            let what = format!("`ralph {}` timed out after a minute", arguments.join(" "));
+            return Err(CommandError::new(exit::NOT_VERIFIED, what));
         };
         if answer.status.success() {
-            return Ok(Said(answer));
+            return Ok(Narration(answer));
         }
-        Err(Failure::new(exit::NOT_VERIFIED, String::from_utf8_lossy(&answer.stderr)))
+        Err(CommandError::new(exit::NOT_VERIFIED, String::from_utf8_lossy(&answer.stderr)))
     }
 
-    fn git(&self, arguments: &[&str]) -> Result<(), Failure> {
+    fn git(&self, arguments: &[&str]) -> Result<(), CommandError> {
         git::call_in(&self.project(), arguments, PATIENCE).map(drop).map_err(|error| match error {
-            GitError::NotRun(_) => Failure::new(exit::USAGE, error.to_string()).hint("install git"),
-            _ => Failure::new(exit::USAGE, error.to_string()),
+            GitError::NotRun(_) => CommandError::new(exit::USAGE, error.to_string()).hint("install git"),
+            _ => CommandError::new(exit::USAGE, error.to_string()),
         })
     }
 }
 
-struct Said(CommandOutput);
+struct Narration(CommandOutput);
 
-impl Said {
-    fn json(&self) -> Result<Value, Failure> {
+impl Narration {
+    fn json(&self) -> Result<Value, CommandError> {
         let text = String::from_utf8_lossy(&self.0.stdout);
         serde_json::from_str(&text)
-            .map_err(|error| Failure::new(exit::NOT_VERIFIED, format!("{error}: {text}")))
+            .map_err(|error| CommandError::new(exit::NOT_VERIFIED, format!("{error}: {text}")))
     }
 }
 
-fn broken(answer: &HookReply) -> Failure {
-    Failure::new(exit::NOT_VERIFIED, format!("the demo did not go as it should; ralph answered {answer:?}"))
+fn broken(answer: &HookReply) -> CommandError {
+    CommandError::new(exit::NOT_VERIFIED, format!("the demo failed: unexpected answer {answer:?}"))
 }
 
 fn title(text: &str) {
-    terminal::say(format_args!("\n{}", paint(STRONG, text)));
+    terminal::print(format_args!("\n{}", paint(STRONG, text)));
 }
 
-fn tell(text: &str) {
-    terminal::say(format_args!("  {text}"));
+fn narrate(text: &str) {
+    terminal::print(format_args!("  {text}"));
 }
 
 fn agent(words: &str) {
-    terminal::say(format_args!("  {} {words}", paint(ODD, "agent:")));
+    terminal::print(format_args!("  {} {words}", paint(ODD, "agent:")));
 }
 
 fn typed(words: &str) {
-    terminal::say(format_args!("  {}", paint(FAINT, format!("$ {words}"))));
+    terminal::print(format_args!("  {}", paint(FAINT, format!("$ {words}"))));
 }
 
 fn quote(text: &str) {
     for line in text.lines() {
-        terminal::say(format_args!("  {} {line}", paint(FAINT, "|")));
+        terminal::print(format_args!("  {} {line}", paint(FAINT, "|")));
     }
 }
 
-/// Shows an answer that must hold the agent, for this reason.
-fn show_held(answer: &HookReply, because: &str) -> Result<(), Failure> {
+/// Shows an answer that must block the agent, for this reason.
+fn show_blocked(answer: &HookReply, because: &str) -> Result<(), CommandError> {
     let HookReply::Block { reason, detail, .. } = answer else { return Err(broken(answer)) };
     if !detail.contains(because) {
         return Err(broken(answer));
     }
-    terminal::say(format_args!("  {} {reason}", paint(BAD, "held:")));
+    terminal::print(format_args!("  {} {reason}", paint(BAD, "blocked:")));
     quote(detail);
     Ok(())
 }
 
 fn where_to_go_next(client: &Client) {
-    title("Where to go next");
-    tell(&format!(
-        "In your own project `ralph init` finds your gates, tries each once, asks, and wires {}. Then",
+    title("Next steps");
+    narrate(&format!(
+        "In your own project, `ralph init` finds your gates, tries each once, asks, and sets up {}. Then",
         client.shown_name
     ));
-    tell(
-        "`ralph verify` runs the gates at any time, and `ralph doctor` proves that the client really asks ralph.",
+    narrate(
+        "`ralph verify` runs the gates at any time, and `ralph doctor` checks that the client really calls ralph.",
     );
 }

@@ -1,5 +1,5 @@
-//! `ralph doctor`: proves the wiring instead of believing it. A recorded event goes through the command line found in the
-//! settings, by the shell the client uses, with the client's variables; each problem comes with its fix.
+//! `ralph doctor`: tests the installation. A recorded event goes through the command line found in the settings, run by the
+//! client's shell with the client's variables; each problem comes with its fix.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,62 +7,62 @@ use std::time::Duration;
 
 use ralph_core::clients::hook::HookReply;
 use ralph_core::config::Guard;
-use ralph_core::ledger::facts::Standing;
+use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
-use ralph_core::say::feedback;
+use ralph_core::say::words;
 use serde_json::{Value, json};
 
-use super::context::Place;
-use super::{Done, Failure, installed_client};
+use super::context::CommandContext;
+use super::{CommandError, CommandResult, installed_client, other_ralph, takeover};
 use crate::clients::client::Client;
-use crate::clients::installation::{EventHeard, HookEntry, Installation, SampleStop};
+use crate::clients::installation::{AnsweredEvent, HookEntry, Installation, SampleStop};
 use crate::clients::installed::Timeouts;
-use crate::clients::{hook_command, surroundings};
+use crate::clients::{hook_command, source_systems, surroundings};
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::exit;
 use crate::show::progress::lines::pause_cause;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint};
-use crate::store::effective_gates::{Found, InForce};
-use crate::store::exports::loop_file::{self, OnDisk};
+use crate::store::effective_gates::{EffectiveGates, GatesLookup};
+use crate::store::exports::loop_file::{self, LoopFileOnDisk};
 use crate::sys::{clock, short_command};
 
-/// How long the client and a hook of it may take to answer.
+/// The timeout of the client and of one hook call.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many loops back we look.
+/// How many loops are examined.
 const RECENT: usize = 10;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit code 1 where something is wrong.\nExample:\n  ralph doctor --json | jq '.problems'"
+    after_help = "Exit code 1 if there are problems.\nExample:\n  ralph doctor --json | jq '.problems'"
 )]
 pub(super) struct Arguments {
-    /// One JSON object on stdout, for scripts
+    /// Print one JSON object on stdout, for scripts
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
-    let found = place.found()?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
+    let found = place.lookup_gates()?;
     let (client, installation) = installed_client()?;
     let mut examination = Examination { client, installation, findings: Vec::new() };
-    examination.good("ralph", env!("CARGO_PKG_VERSION"));
-    examination.client();
-    let wiring = examination.settings(&place);
-    examination.gates(&found);
-    examination.acceptance(&place, &found);
-    examination.agents(&place, &found);
-    if let Found::InForce(in_force) = &found {
-        examination.timeouts(&wiring, in_force);
-        examination.block_cap(&place, &wiring, in_force);
+    examination.add_ok("ralph", env!("CARGO_PKG_VERSION"));
+    examination.check_client();
+    let wiring = examination.check_settings(&place);
+    examination.check_gates(&found);
+    examination.check_acceptance(&place, &found);
+    examination.check_agents(&place, &found);
+    if let GatesLookup::Effective(effective) = &found {
+        examination.check_timeouts(&wiring, effective);
+        examination.check_block_cap(&place, &wiring, effective);
     }
-    examination.answer(&place, &found, &wiring);
+    examination.check_answer(&place, &found, &wiring);
     examination.last_judged(&place);
     let loops = recent_loops(&place)?;
-    examination.loops(&place, &loops)?;
+    examination.check_loops(&place, &loops)?;
     if arguments.json {
         terminal::json(&examination.json(&wiring, &loops));
     } else {
@@ -72,8 +72,8 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     Ok(ExitCode::from(if healthy { exit::VERIFIED } else { exit::NOT_VERIFIED }))
 }
 
-/// One thing looked at: fine, or with a fix.
-struct Finding {
+/// One result: fine, or with a fix.
+struct DoctorFinding {
     name: &'static str,
     what: String,
     fix: Option<String>,
@@ -82,26 +82,26 @@ struct Finding {
 struct Examination {
     client: &'static Client,
     installation: &'static Installation,
-    findings: Vec<Finding>,
+    findings: Vec<DoctorFinding>,
 }
 
-/// Our entries in all settings files, and what else they say.
+/// Our entries in all settings files, and other relevant settings.
 #[derive(Default)]
-struct Wiring {
-    /// What the client runs, and who brings it.
-    entries: Vec<(Voice, HookEntry)>,
+struct HookEntries {
+    /// The commands that the client runs, and their source.
+    entries: Vec<(HookSource, HookEntry)>,
     block_cap: Option<u32>,
 }
 
-/// Who brings our hook to the client.
+/// Where the client gets our hook from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Voice {
+enum HookSource {
     Settings(PathBuf),
-    /// By its name. It is silent wherever the settings speak.
+    /// By its name. It is silent if the settings have our hook.
     Plugin(String),
 }
 
-impl std::fmt::Display for Voice {
+impl std::fmt::Display for HookSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Settings(path) => write!(f, "{}", path.display()),
@@ -111,258 +111,297 @@ impl std::fmt::Display for Voice {
 }
 
 impl Examination {
-    fn good(&mut self, name: &'static str, what: impl Into<String>) {
-        self.findings.push(Finding { name, what: what.into(), fix: None });
+    fn add_ok(&mut self, name: &'static str, what: impl Into<String>) {
+        self.findings.push(DoctorFinding { name, what: what.into(), fix: None });
     }
 
-    fn wrong(&mut self, name: &'static str, what: impl Into<String>, fix: impl Into<String>) {
-        self.findings.push(Finding { name, what: what.into(), fix: Some(fix.into()) });
+    fn add_problem(&mut self, name: &'static str, what: impl Into<String>, fix: impl Into<String>) {
+        self.findings.push(DoctorFinding { name, what: what.into(), fix: Some(fix.into()) });
     }
 
-    fn client(&mut self) {
+    fn check_client(&mut self) {
         let program = self.installation.program;
         let mut client = short_command::command(program);
         client.arg("--version");
         match short_command::run(client, None, &std::env::temp_dir(), PATIENCE) {
             Ok(Some(answer)) if answer.status.success() => {
-                self.good("client", String::from_utf8_lossy(&answer.stdout).trim());
+                self.add_ok("client", String::from_utf8_lossy(&answer.stdout).trim());
             }
-            _ => self.good("client", format!("`{program}` is not on this PATH; its version is not known")),
+            _ => self.add_ok("client", format!("`{program}` is not in PATH; version unknown")),
         }
     }
 
-    /// Every settings file that the client reads for this project.
-    fn settings(&mut self, place: &Place) -> Wiring {
-        let mut wiring = Wiring::default();
+    /// Checks every settings file that the client reads for this project.
+    fn check_settings(&mut self, place: &CommandContext) -> HookEntries {
+        let mut wiring = HookEntries::default();
         let mut our_plugin = None;
         for (path, found) in (self.installation.look)(&place.repo.root) {
             for fault in &found.faults {
                 let what = format!(
-                    "{}: {fault}; the client then ignores the hooks of this file without a word",
+                    "{}: {fault}; the client silently ignores the hooks in this file",
                     path.display()
                 );
-                self.wrong("settings", what, "mend the file; `ralph init` writes our part of it anew");
+                self.add_problem(
+                    "settings",
+                    what,
+                    "fix the file, then run `ralph init` to restore our entries",
+                );
             }
             for plugin in &found.other_loops {
-                let what = format!("{}: the plugin `{plugin}` holds sessions too", path.display());
-                self.wrong(
+                let what = format!("{}: the plugin `{plugin}` also blocks sessions", path.display());
+                self.add_problem(
                     "plugins",
                     what,
-                    "keep one of them: switch the plugin off, or `ralph init --uninstall`",
+                    "keep one of them: disable the plugin, or run `ralph init --uninstall`",
                 );
+            }
+            for hook in found.other_hooks.iter().filter(|hook| hook.judges) {
+                let (what, fix) = takeover::describe(&path, hook);
+                match source_systems::of_command(&hook.command) {
+                    Some(_) => self.add_problem("other hooks", what, fix),
+                    None => self.add_ok("other hooks", format!("{what}; {fix}")),
+                }
             }
             wiring.block_cap = found.block_cap.or(wiring.block_cap);
             our_plugin = found.our_plugin.or(our_plugin);
             if found.faults.is_empty() {
-                let voice = Voice::Settings(path);
-                wiring.entries.extend(found.entries.into_iter().map(|entry| (voice.clone(), entry)));
+                let source = HookSource::Settings(path);
+                wiring.entries.extend(found.entries.into_iter().map(|entry| (source.clone(), entry)));
             }
         }
         if let Some(name) = our_plugin {
-            let voice = Voice::Plugin(name);
+            let source = HookSource::Plugin(name);
             let entries = (self.installation.plugin.entries)().into_iter();
-            wiring.entries.extend(entries.map(|entry| (voice.clone(), entry)));
+            wiring.entries.extend(entries.map(|entry| (source.clone(), entry)));
         }
-        if OnDisk::new(&place.repo_home, &place.repo.root).foreign().is_some() {
-            self.wrong(
+        if LoopFileOnDisk::new(&place.repo_home, &place.repo.root).foreign().is_some() {
+            self.add_problem(
                 "plugins",
                 format!("a loop of another Ralph plugin is active here ({})", loop_file::PATH),
-                "end it with `/cancel-ralph`, or let ralph take it up when its session stops",
+                "end it with `/cancel-ralph`, or let ralph adopt it when its session stops",
             );
         }
-        self.voices(&wiring);
+        self.check_hooks(&wiring);
+        self.other_programs(&wiring);
         wiring
     }
 
-    /// Whether each event is heard, and heard once.
-    fn voices(&mut self, wiring: &Wiring) {
+    /// Names another program called `ralph`, and which one the hook runs.
+    fn other_programs(&mut self, wiring: &HookEntries) {
+        let names_only_ralph = wiring
+            .tried_entry(self.installation)
+            .is_some_and(|(_, entry)| entry.command.starts_with("command -v "));
+        match other_ralph::describe(names_only_ralph) {
+            Some((what, true)) => {
+                self.add_problem(
+                    "programs",
+                    what,
+                    "put this ralph before it in PATH, or run `ralph init` to name it by its path",
+                );
+            }
+            Some((what, false)) => self.add_ok("programs", what),
+            None => {}
+        }
+    }
+
+    /// Checks that each event has exactly one hook.
+    fn check_hooks(&mut self, wiring: &HookEntries) {
         if wiring.entries.is_empty() {
-            self.wrong(
+            self.add_problem(
                 "hook",
-                "no working settings file has our hook, and ralph's plugin is not switched on: nobody is held",
-                "`ralph init`, or `ralph init --plugin`",
+                "ralph's hook is not installed: no valid settings file has it, and ralph's plugin is disabled; nothing is blocked",
+                "run `ralph init` or `ralph init --plugin`",
             );
             return;
         }
-        for heard in self.installation.events {
-            match wiring.hearing(heard).as_slice() {
-                [] => self.not_heard(wiring, heard),
-                [(voice, entry)] if heard.event == self.installation.tried_event => {
-                    self.good("hook", format!("{voice}: {}", entry.command));
+        for answered in self.installation.events {
+            match wiring.entries_for(answered).as_slice() {
+                [] => self.event_not_answered(wiring, answered),
+                [(source, entry)] if answered.event == self.installation.tried_event => {
+                    self.add_ok("hook", format!("{source}: {}", entry.command));
                 }
                 [_] => {}
                 [(first, _), (second, _), ..] => {
                     let what = format!(
-                        "{first} and {second} both call ralph on {}: everything happens twice",
-                        heard.event
+                        "{first} and {second} both call ralph on {}: every event is handled twice",
+                        answered.event
                     );
-                    self.wrong("hook", what, "take our entries out of one of them");
+                    self.add_problem("hook", what, "remove our entries from one of them");
                 }
             }
         }
-        let plugin = wiring.entries.iter().find(|(voice, _)| matches!(voice, Voice::Plugin(_)));
-        let settings = wiring.entries.iter().find(|(voice, _)| matches!(voice, Voice::Settings(_)));
+        let plugin = wiring.entries.iter().find(|(source, _)| matches!(source, HookSource::Plugin(_)));
+        let settings = wiring.entries.iter().find(|(source, _)| matches!(source, HookSource::Settings(_)));
         if let (Some((plugin, _)), Some((settings, _))) = (plugin, settings) {
-            let what = format!("{plugin} is on too: {settings} answers, and the plugin is silent beside it");
-            self.good("voices", what);
+            let what = format!("{plugin} is enabled too: {settings} answers, and the plugin stays silent");
+            self.add_ok("plugins", what);
         }
     }
 
-    fn not_heard(&mut self, wiring: &Wiring, heard: &EventHeard) {
-        let partly = wiring.entries.iter().find(|(_, entry)| entry.event == heard.event);
+    fn event_not_answered(&mut self, wiring: &HookEntries, answered: &AnsweredEvent) {
+        let partly = wiring.entries.iter().find(|(_, entry)| entry.event == answered.event);
         let what = match partly.and_then(|(_, entry)| entry.matcher.as_deref()) {
-            Some(matcher) => format!("{} is heard only for `{matcher}`: {}", heard.event, heard.without_it),
-            None => format!("{} is not heard: {}", heard.event, heard.without_it),
+            Some(matcher) => {
+                format!("{} calls ralph only for `{matcher}`: {}", answered.event, answered.without_it)
+            }
+            None => format!("{} does not call ralph: {}", answered.event, answered.without_it),
         };
-        self.wrong("events", what, "`ralph init` writes our hook anew");
+        self.add_problem("events", what, "run `ralph init` to reinstall the hook");
     }
 
-    fn gates(&mut self, found: &Found) {
+    fn check_gates(&mut self, found: &GatesLookup) {
         match found {
-            Found::Nothing => self.wrong("gates", "there is no ralph.yaml", "`ralph init`"),
-            Found::Untrusted(file) => {
-                self.wrong(
+            GatesLookup::Nothing => self.add_problem("gates", "no ralph.yaml found", "run `ralph init`"),
+            GatesLookup::Untrusted(file) => {
+                self.add_problem(
                     "trust",
-                    format!("{} is not accepted: nothing runs, nobody is held", file.path),
-                    "`ralph trust`",
+                    format!("{} is not accepted: no gate runs, nothing is blocked", file.path),
+                    "review and accept it with `ralph trust`",
                 );
             }
-            Found::Revoked => {
-                self.wrong("trust", "trust was taken back: nothing runs, nobody is held", "`ralph trust`");
+            GatesLookup::Revoked => {
+                self.add_problem(
+                    "trust",
+                    "trust was revoked: no gate runs, nothing is blocked",
+                    "accept the gates again with `ralph trust`",
+                );
             }
-            Found::InForce(in_force) => match (&in_force.broken, &in_force.standing) {
+            GatesLookup::Effective(effective) => match (&effective.broken, &effective.definition_status) {
                 (Some(broken), _) => {
                     let what = format!("{}: {}", broken.path, broken.problem);
-                    self.wrong("gates", what, "mend the line; `ralph verify` draws it");
+                    self.add_problem("gates", what, "fix the line; `ralph verify` shows it");
                 }
-                (None, Standing::Accepted) if in_force.config.has_gates() => {
-                    self.good("trust", format!("accepted; gates: {}", in_force.config.gates.len()));
+                (None, DefinitionStatus::Accepted) if effective.config.has_gates() => {
+                    self.add_ok("trust", format!("accepted; gates: {}", effective.config.gates.len()));
+                    if !effective.config.not_read.is_empty() {
+                        let (file, keys) = (effective.layout.data().config, effective.config.not_read.join(", "));
+                        self.add_ok("config", format!("{file}: keys of another tool, not read by ralph: {keys}"));
+                    }
                 }
-                (None, Standing::Accepted) => self.wrong(
+                (None, DefinitionStatus::Accepted) => self.add_problem(
                     "gates",
-                    "there is no gate: nothing can be verified",
+                    "no gates: nothing can be verified",
                     "add one to the `verify:` list",
                 ),
-                (None, _) => self.wrong(
+                (None, _) => self.add_problem(
                     "trust",
-                    "the gate definition is not the accepted one: nothing ends verified",
-                    "`ralph trust --show`, then `ralph trust` or put the file back",
+                    "the gate definition differs from the accepted one: nothing ends verified",
+                    "review it with `ralph trust --show`, then accept it with `ralph trust` or restore the file",
                 ),
             },
         }
     }
 
-    /// What an agent accepted is shown until a person confirms it.
-    fn acceptance(&mut self, place: &Place, found: &Found) {
-        let Found::InForce(in_force) = found else { return };
-        if let Some(by) = place.unconfirmed(in_force) {
-            let what = format!("the gates were accepted by {by}, not by a person");
-            self.wrong(
+    /// Reports gates accepted by an agent until the user confirms them.
+    fn check_acceptance(&mut self, place: &CommandContext, found: &GatesLookup) {
+        let GatesLookup::Effective(effective) = found else { return };
+        if let Some(by) = place.unconfirmed(effective) {
+            let what = format!("the gates were accepted by {by}, not by you");
+            self.add_problem(
                 "trust",
                 what,
-                "look at them with `ralph trust --show`, then `ralph trust` at a terminal",
+                "review them with `ralph trust --show`, then run `ralph trust` in your own terminal",
             );
         }
     }
 
-    /// Whether anybody whom the guard names is known here. A plugin may bring one, so it is no fault.
-    fn agents(&mut self, place: &Place, found: &Found) {
-        let Found::InForce(in_force) = found else { return };
-        let guard = &in_force.config.guard;
-        if guard.holds_session() {
-            self.good("guard", "held: every session that changes something here");
+    /// Checks whether a guarded agent exists here. A plugin may provide it, so its absence is not a problem.
+    fn check_agents(&mut self, place: &CommandContext, found: &GatesLookup) {
+        let GatesLookup::Effective(effective) = found else { return };
+        let guard = &effective.config.guard;
+        if guard.guards_session() {
+            self.add_ok("guard", "guarded: every session that changes files here");
         }
-        let held: Vec<String> = (self.installation.agents.names)(&place.repo.root)
+        let guarded: Vec<String> = (self.installation.agents.names)(&place.repo.root)
             .into_iter()
-            .filter(|name| guard.holds_agent(name))
+            .filter(|name| guard.guards_agent(name))
             .collect();
-        if !held.is_empty() {
-            self.good("agents", format!("held: {}", held.join(", ")));
+        if !guarded.is_empty() {
+            self.add_ok("agents", format!("guarded: {}", guarded.join(", ")));
         } else if !guard.agents().is_empty() {
             let what = format!(
-                "no agent in {} is called {}; none is held unless a plugin brings one",
+                "no agent in {} is called {}; none is guarded unless a plugin provides it",
                 self.installation.agents.folder,
                 guard.agents().join(", ")
             );
-            self.good("agents", what);
+            self.add_ok("agents", what);
         }
     }
 
-    /// The client must not give up before the gates are through, whoever stops.
-    fn timeouts(&mut self, wiring: &Wiring, in_force: &InForce) {
-        let wanted = Timeouts::for_gates(&in_force.config.gates);
+    /// Checks that the client waits long enough for the gates at every judged event.
+    fn check_timeouts(&mut self, wiring: &HookEntries, effective: &EffectiveGates) {
+        let wanted = Timeouts::for_gates(&effective.config.gates);
         let mut fine = None;
-        for heard in self.installation.events.iter().filter(|heard| heard.judges) {
-            let hearing = wiring.hearing(heard);
-            let Some((voice, entry)) = hearing.first() else { continue };
+        for answered in self.installation.events.iter().filter(|answered| answered.judges) {
+            let entries = wiring.entries_for(answered);
+            let Some((source, entry)) = entries.first() else { continue };
             let (client, deadline) = (entry.timeout.unwrap_or(600), entry.deadline().unwrap_or(570));
-            let fix = match voice {
-                Voice::Settings(_) => "`ralph init` writes both anew",
-                Voice::Plugin(_) => {
-                    "`ralph init` writes them into the settings, which then speak for the plugin"
+            let fix = match source {
+                HookSource::Settings(_) => "run `ralph init` to rewrite both",
+                HookSource::Plugin(_) => {
+                    "run `ralph init` to write them into the settings, which override the plugin"
                 }
             };
             if deadline >= client {
                 let what = format!(
-                    "{}: our deadline of {deadline} s is not before the client's time-out of {client} s",
-                    heard.event
+                    "{}: ralph's deadline of {deadline} s must be shorter than the client's timeout of {client} s",
+                    answered.event
                 );
-                self.wrong("time-outs", what, fix);
+                self.add_problem("timeouts", what, fix);
             } else if client < wanted.client {
                 let what = format!(
-                    "{}: the gates may take longer than the client waits ({client} s; {} s are needed)",
-                    heard.event, wanted.client
+                    "{}: the gates may take longer than the client's timeout ({client} s; needed: {} s)",
+                    answered.event, wanted.client
                 );
-                self.wrong("time-outs", what, fix);
-            } else if let Some(what) = Timeouts::warning(&in_force.config.gates, deadline) {
-                self.wrong("time-outs", format!("{}: {what}", heard.event), fix);
+                self.add_problem("timeouts", what, fix);
+            } else if let Some(what) = Timeouts::warning(&effective.config.gates, deadline) {
+                self.add_problem("timeouts", format!("{}: {what}", answered.event), fix);
             } else {
-                fine = Some(format!("client {client} s, our deadline {deadline} s"));
+                fine = Some(format!("client {client} s, ralph's deadline {deadline} s"));
             }
         }
         if let Some(fine) = fine {
-            self.good("time-outs", fine);
+            self.add_ok("timeouts", fine);
         }
     }
 
-    fn block_cap(&mut self, place: &Place, wiring: &Wiring, in_force: &InForce) {
-        let limits = place.settings().limits(in_force.layout, &in_force.config.budget);
+    fn check_block_cap(&mut self, place: &CommandContext, wiring: &HookEntries, effective: &EffectiveGates) {
+        let limits = place.settings().limits(effective.layout, &effective.config.budget);
         let Some(client_cap) = &self.client.block_cap else { return };
         let cap = client_cap.set_here().or(wiring.block_cap).unwrap_or(client_cap.default);
-        let most_holds = match limits.attempts.value {
+        let most_blocks = match limits.attempts.value {
             Attempts::AtMost(attempts) => Some(attempts - 1),
             Attempts::Unlimited => None,
         };
-        // A loop of a session has no limit of its own unless the person gives one.
+        // A session loop has no limit unless the user sets one.
         let loops_fit = cap == 0 || cap > client_cap.default;
-        let enough = cap == 0 || most_holds.is_some_and(|holds| holds <= cap);
+        let enough = cap == 0 || most_blocks.is_some_and(|blocks| blocks <= cap);
         if enough && loops_fit {
-            self.good("block cap", format!("the client honours {cap} holds in a row"));
+            self.add_ok("block cap", format!("the client accepts {cap} consecutive blocks"));
             return;
         }
         let before = if enough { "a loop without a limit" } else { "the attempts" };
         let what = format!(
-            "the client ends a turn after {cap} holds in a row without a tool call, before {before} ({}) may be through",
+            "the client overrides ralph after {cap} consecutive blocks without a tool call, possibly before {before} ({}) ends",
             if enough { Attempts::Unlimited } else { limits.attempts.value }
         );
-        let wanted = most_holds.map_or(0, |holds| (holds + 1).max(self.installation.cap.raised));
-        self.wrong("block cap", what, (self.installation.cap.how_to_set)(wanted));
+        let wanted = most_blocks.map_or(0, |blocks| (blocks + 1).max(self.installation.cap.raised));
+        self.add_problem("block cap", what, (self.installation.cap.how_to_set)(wanted));
     }
 
-    /// Sends a recorded event through the command as installed: a stop of an agent that is held, else a command. The
-    /// hook is given an empty home, in which nothing is accepted: it must say that it would have to be, and runs nothing.
-    fn answer(&mut self, place: &Place, found: &Found, wiring: &Wiring) {
-        let Some((_, entry)) = wiring.judging(self.installation) else { return };
+    /// Sends a recorded event through the installed command: a stop of a guarded agent, else a command. The hook gets an
+    /// empty home without acceptances: it must ask for acceptance, and runs nothing.
+    fn check_answer(&mut self, place: &CommandContext, found: &GatesLookup, wiring: &HookEntries) {
+        let Some((_, entry)) = wiring.tried_entry(self.installation) else { return };
         if !hook_command::is_as_written(self.client.name, &entry.command, &place.repo.root) {
-            let what =
-                "the command of the hook is not of the form that ralph writes; it was not run to try it";
-            self.wrong("answer", what, "look at it; `ralph init` writes it anew");
+            let what = "the hook's command was not written by ralph; it was not tested";
+            self.add_problem("answer", what, "review it, or run `ralph init` to rewrite it");
             return;
         }
         let rehearsal = &self.installation.rehearsal;
         let root = &place.repo.root;
-        let held = somebody_held(place, found);
-        let (payload, sent) = match &held {
+        let guarded = guarded_names(place, found);
+        let (payload, sent) = match &guarded {
             Some(agent_name) => {
                 let message = "Sub answer one.";
                 let stop = SampleStop { root, session: "doctor", agent_name, message };
@@ -370,37 +409,37 @@ impl Examination {
             }
             None => ((rehearsal.command)(root), "command"),
         };
-        // Who is held is told that nothing is accepted yet; a command is answered, so that no model sees it.
+        // A guarded agent's stop reports missing acceptance; a command is answered without reaching the model.
         let is_expected = |said: &str| match (rehearsal.read_answer)(said.as_bytes()) {
-            HookReply::Tell { person: Some(person), .. } => held.is_some() && person.contains("ralph trust"),
-            HookReply::Answer { .. } => held.is_none(),
+            HookReply::Notify { user: Some(user), .. } => guarded.is_some() && user.contains("ralph trust"),
+            HookReply::Answer { .. } => guarded.is_none(),
             _ => false,
         };
         match self.send(&entry.command, root, &payload) {
             Ok(said) if is_expected(&said) => {
-                self.good("answer", format!("the hook as installed answered a recorded {sent}"));
+                self.add_ok("answer", format!("the installed hook answered a recorded {sent}"));
             }
             Ok(said) if said.is_empty() => {
-                self.wrong(
+                self.add_problem(
                     "answer",
-                    format!("the hook as installed said nothing to a recorded {sent}"),
-                    "`ralph init` writes the command anew; where it only says `ralph`, that must be on the PATH",
+                    format!("the installed hook gave no answer to a recorded {sent}"),
+                    "run `ralph init` to rewrite the command; if it is just `ralph`, make sure that ralph is in PATH",
                 );
             }
-            Ok(said) => self.wrong(
+            Ok(said) => self.add_problem(
                 "answer",
-                format!("the hook as installed answered something else: {said}"),
-                "`ralph init` writes the command anew",
+                format!("unexpected answer from the installed hook: {said}"),
+                "run `ralph init` to rewrite the command",
             ),
-            Err(error) => self.wrong(
+            Err(error) => self.add_problem(
                 "answer",
-                format!("the hook as installed failed: {error}"),
-                "`ralph init` writes the command anew; is ralph still where it was?",
+                format!("the installed hook failed: {error}"),
+                "run `ralph init` to rewrite the command; ralph may have been moved",
             ),
         }
     }
 
-    /// The recorded event through the client's shell; what came back on stdout.
+    /// Sends the recorded event through the client's shell; returns its stdout.
     fn send(&self, command: &str, root: &Path, payload: &str) -> Result<String, String> {
         let empty_home = tempfile::tempdir().map_err(|error| error.to_string())?;
         let mut shell = short_command::command("/bin/sh");
@@ -413,19 +452,18 @@ impl Examination {
         let answer = short_command::run(shell, Some(payload.as_bytes()), empty_home.path(), PATIENCE);
         let output = answer
             .map_err(|error| error.to_string())?
-            .ok_or_else(|| format!("it took longer than {} seconds", PATIENCE.as_secs()))?;
+            .ok_or_else(|| format!("timed out after {} seconds", PATIENCE.as_secs()))?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         match output.status.code() {
             Some(0) => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
             Some(code) => Err(format!("exit code {code}: {}", stderr.trim())),
-            None => Err("it was ended by a signal".into()),
+            None => Err("killed by a signal".into()),
         }
     }
 
-    /// What people ask when a loop does not do what they expect: is there one, why did it not end when the promise was
-    /// given, why does it go on.
-    fn loops(&mut self, place: &Place, loops: &[SessionLoop]) -> Result<(), Failure> {
-        const START: &str = "`/ralph-loop TASK --completion-promise TEXT` starts one";
+    /// Answers common questions about a loop: whether there is one, why it did not end at the promise, why it continues.
+    fn check_loops(&mut self, place: &CommandContext, loops: &[SessionLoop]) -> Result<(), CommandError> {
+        const START: &str = "start one with `/ralph-loop TASK --completion-promise TEXT`";
         let session = surroundings::agent_session();
         let of_session =
             session.as_ref().map(|session| SessionLoop::settle_of(&place.home, session)).transpose()?;
@@ -434,110 +472,112 @@ impl Examination {
         for found in &driven {
             let what = match (found.driven_by(), &found.state.paused()) {
                 (Some(process), _) => format!("driven by process {process}"),
-                (None, Some(why)) => format!("paused ({}); `ralph resume` goes on", pause_cause(why)),
-                (None, None) => "left open, nobody drives it; `ralph resume` goes on".to_owned(),
+                (None, Some(why)) => format!("paused ({}); continue with `ralph resume`", pause_cause(why)),
+                (None, None) => "open but not running; continue with `ralph resume`".to_owned(),
             };
-            self.good("loop", format!("{}: {what}", found.id));
+            self.add_ok("loop", format!("{}: {what}", found.id));
         }
         match (&of_session, open.is_empty() && driven.is_empty()) {
-            (Some(None), _) => self.good("loop", format!("this session carries no loop; {START}")),
-            (None, true) => self.good("loop", format!("no loop is open in this repo; {START}")),
+            (Some(None), _) => self.add_ok("loop", format!("no loop is attached to this session; {START}")),
+            (None, true) => self.add_ok("loop", format!("no open loop in this repo; {START}")),
             (Some(Some(_)) | None, _) => {}
         }
         for found in open {
-            self.good("loop", format!("{}: {}", found.id, why_it_goes_on(&found.state)));
+            self.add_ok("loop", format!("{}: {}", found.id, open_because(&found.state)));
         }
         for found in loops.iter().filter(|found| found.state.false_promises > 0) {
             let times = found.state.false_promises;
             let what = format!(
-                "{}: the promise was given {times} time{} too early, while the checks failed, and refused",
+                "{}: the promise was rejected {times} time{} because checks were failing",
                 found.id,
                 if times == 1 { "" } else { "s" }
             );
-            self.good("promises", what);
+            self.add_ok("promises", what);
         }
         Ok(())
     }
 
-    fn last_judged(&mut self, place: &Place) {
+    fn last_judged(&mut self, place: &CommandContext) {
         let loops = place.repo_home.loops();
-        let states = loops.iter().filter(|id| **id != crate::store::ledger::plain_loop()).filter_map(|id| {
+        let states = loops.iter().filter(|id| **id != crate::store::ledger::verify_loop()).filter_map(|id| {
             let state = place.loop_of(id).state().ok()?;
             Some((id, state.last.clone()?, state.status))
         });
         match states.max_by_key(|(_, last, _)| last.at) {
             Some((id, last, status)) => {
                 let paused = if matches!(status, Status::Paused { .. }) { ", paused" } else { "" };
-                self.good(
+                self.add_ok(
                     "last judged",
                     format!("{}: {id} {}{paused}", terminal::ago(last.at, clock::now()), last.verdict),
                 );
             }
-            None => self.good("last judged", "never yet (idle calls leave no trace)"),
+            None => self.add_ok("last judged", "never yet (idle calls leave no trace)"),
         }
     }
 
     fn show(&self) {
         for finding in &self.findings {
             let mark = if finding.fix.is_none() { paint(GOOD, "✓") } else { paint(BAD, "✗") };
-            terminal::say(format_args!(
+            terminal::print(format_args!(
                 "{mark} {}  {}",
                 paint(FAINT, format!("{:11}", finding.name)),
                 finding.what
             ));
             if let Some(fix) = &finding.fix {
-                terminal::say(format_args!("  {:11}  {} {fix}", "", paint(FAINT, "fix:")));
+                terminal::print(format_args!("  {:11}  {} {fix}", "", paint(FAINT, "fix:")));
             }
         }
     }
 
-    fn json(&self, wiring: &Wiring, loops: &[SessionLoop]) -> Value {
+    fn json(&self, wiring: &HookEntries, loops: &[SessionLoop]) -> Value {
         let as_json =
-            |finding: &Finding| json!({"name": finding.name, "what": finding.what, "fix": finding.fix});
+            |finding: &DoctorFinding| json!({"name": finding.name, "what": finding.what, "fix": finding.fix});
         let (problems, good): (Vec<_>, Vec<_>) =
             self.findings.iter().partition(|finding| finding.fix.is_some());
         json!({
             "healthy": problems.is_empty(),
             "problems": problems.into_iter().map(as_json).collect::<Vec<_>>(),
             "good": good.into_iter().map(as_json).collect::<Vec<_>>(),
-            "events": self.installation.events.iter().map(|heard| json!({
-                "event": heard.event,
-                "heard_by": wiring.hearing(heard).first().map(|(voice, _)| voice.to_string()),
+            "events": self.installation.events.iter().map(|answered| json!({
+                "event": answered.event,
+                "heard_by": wiring.entries_for(answered).first().map(|(source, _)| source.to_string()),
             })).collect::<Vec<_>>(),
             "loops": loops.iter().map(|found| json!({
                 "id": found.id,
                 "open": is_open(found),
                 "attempts": found.state.attempts,
                 "false_promises": found.state.false_promises,
-                "goes_on_because": is_open(found).then(|| why_it_goes_on(&found.state)),
+                "goes_on_because": is_open(found).then(|| open_because(&found.state)),
             })).collect::<Vec<_>>(),
         })
     }
 }
 
-impl Wiring {
-    /// Who answers this event. The plugin is silent where the settings speak; the client runs equal lines once.
-    fn hearing(&self, heard: &EventHeard) -> Vec<&(Voice, HookEntry)> {
-        let mut hearing: Vec<&(Voice, HookEntry)> = Vec::new();
-        for brought in self.entries.iter().filter(|(_, entry)| entry.hears(heard)) {
-            let is_plugin = matches!(brought.0, Voice::Plugin(_));
-            let said = hearing.iter().any(|(_, other)| is_plugin || other.command == brought.1.command);
+impl HookEntries {
+    /// The entries that answer this event. The plugin is silent if the settings have our hook; the client runs equal
+    /// commands once.
+    fn entries_for(&self, answered: &AnsweredEvent) -> Vec<&(HookSource, HookEntry)> {
+        let mut entries: Vec<&(HookSource, HookEntry)> = Vec::new();
+        for brought in self.entries.iter().filter(|(_, entry)| entry.answers(answered)) {
+            let is_plugin = matches!(brought.0, HookSource::Plugin(_));
+            let said = entries.iter().any(|(_, other)| is_plugin || other.command == brought.1.command);
             if !said {
-                hearing.push(brought);
+                entries.push(brought);
             }
         }
-        hearing
+        entries
     }
 
-    /// The entry by which the hook is tried.
-    fn judging(&self, installation: &Installation) -> Option<&(Voice, HookEntry)> {
-        let heard = installation.events.iter().find(|heard| heard.event == installation.tried_event)?;
-        self.hearing(heard).into_iter().next()
+    /// The entry used to test the hook.
+    fn tried_entry(&self, installation: &Installation) -> Option<&(HookSource, HookEntry)> {
+        let answered =
+            installation.events.iter().find(|answered| answered.event == installation.tried_event)?;
+        self.entries_for(answered).into_iter().next()
     }
 }
 
-/// The session loops that were last active, the last one first.
-fn recent_loops(place: &Place) -> Result<Vec<SessionLoop>, Failure> {
+/// The session loops, most recently active first.
+fn recent_loops(place: &CommandContext) -> Result<Vec<SessionLoop>, CommandError> {
     let mut loops = Vec::new();
     for id in place.repo_home.loops() {
         loops.extend(SessionLoop::settle_at(place, id)?);
@@ -552,29 +592,26 @@ fn is_open(found: &SessionLoop) -> bool {
     found.state.is_open()
 }
 
-fn why_it_goes_on(state: &State) -> String {
-    let reason = match (&state.last, state.troubles.last()) {
+fn open_because(state: &State) -> String {
+    let reason = match (&state.last, state.recent_errors.last()) {
         (_, Some(trouble)) => trouble.what.clone(),
-        (Some(last), None) => feedback::sentence(&last.reason),
+        (Some(last), None) => words::reason(&last.reason),
         (None, None) => "not judged yet".to_owned(),
     };
     match (&state.status, &state.session) {
         (Status::Paused { .. }, _) => format!("paused; last: {reason}"),
-        (_, None) => format!("no session carries it yet; {reason}"),
-        (_, Some(_)) => format!("goes on after {} judged stops: {reason}", state.attempts),
+        (_, None) => format!("not attached to a session yet; {reason}"),
+        (_, Some(_)) => format!("continues after {} judged stops: {reason}", state.attempts),
     }
 }
 
-/// The name of an agent that this repo's config holds; none where there is no config to speak of, or no agent is held.
-fn somebody_held(place: &Place, found: &Found) -> Option<String> {
+/// The name of an agent that this repo's config guards; `None` without a config or a guarded agent.
+fn guarded_names(place: &CommandContext, found: &GatesLookup) -> Option<String> {
     let guard = match found {
-        Found::InForce(in_force) => in_force.config.guard.clone(),
-        Found::Untrusted(_) | Found::Revoked | Found::Nothing => Guard::default(),
+        GatesLookup::Effective(effective) => effective.config.guard.clone(),
+        GatesLookup::Untrusted(_) | GatesLookup::Revoked | GatesLookup::Nothing => Guard::default(),
     };
     place.repo.config().ok().flatten()?;
-    if guard.holds_agent("check") {
-        return Some("check".into());
-    }
-    // A name that the first pattern fits.
-    Some(guard.agents().first()?.replace(['*', '?'], "x"))
+    // The hook is tried without any acceptance, where only this one is guarded.
+    guard.guards_agent("check").then(|| "check".into())
 }

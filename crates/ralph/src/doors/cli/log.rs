@@ -1,21 +1,21 @@
-//! `ralph log`: what was, event by event.
+//! `ralph log`: prints a loop's events.
 
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ralph_core::ledger::event::{CancelCause, Event, ExportOddity, ResetCause, Subject};
-use ralph_core::ledger::line::Line;
+use ralph_core::ledger::event::{CancelCause, Event, ExportNote, ResetCause, Subject};
+use ralph_core::ledger::line::LedgerLine;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::note::NoteValue;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::model::{duration, foreign_text};
-use ralph_core::say::feedback;
+use ralph_core::say::words;
 use serde_json::json;
 
-use super::Done;
-use super::context::Place;
+use super::CommandResult;
+use super::context::CommandContext;
 use crate::show::progress::lines;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::ledger::Loop;
@@ -23,30 +23,30 @@ use crate::sys::clock;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  ralph log               the loop last active\n  ralph log verify -f     follow `ralph verify`"
+    after_help = "Examples:\n  ralph log               the most recently active loop\n  ralph log verify -f     follow `ralph verify`"
 )]
 pub(super) struct Arguments {
-    /// Which loop (its id or the beginning of it); without one, the loop last active
+    /// Loop, by its id or a prefix of it [default: the most recently active one]
     r#loop: Option<String>,
-    /// Go on showing events as they come, until the loop is over
+    /// Keep printing new events until the loop ends
     #[arg(short, long)]
     follow: bool,
-    /// One JSON object a line, for scripts
+    /// Print one JSON object per line, for scripts
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
     let id = place.named_loop(arguments.r#loop.as_deref())?;
     let ledger = place.loop_of(&id);
     if !arguments.json {
-        terminal::say(paint(STRONG, &id));
+        terminal::print(paint(STRONG, &id));
     }
     let shown =
         if arguments.follow { follow(&ledger, arguments.json) } else { show_all(&ledger, arguments.json) };
     match shown {
-        // Whoever reads has seen enough.
+        // The reader closed the pipe.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
     }
@@ -63,7 +63,7 @@ fn show_all(ledger: &Loop, as_json: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows events as they come.
+/// Prints events as they are written.
 fn follow(ledger: &Loop, as_json: bool) -> io::Result<()> {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     let (mut state, mut place) = (State::default(), 0);
@@ -83,21 +83,21 @@ fn follow(ledger: &Loop, as_json: bool) -> io::Result<()> {
     }
 }
 
-/// Looks of a person at the gates are no loop: one comes after the other.
+/// `ralph verify` runs are not a loop: there is always a next one.
 fn is_over(state: &State) -> bool {
     matches!(state.status, Status::Ended { .. }) && state.subject != Some(Subject::Plain)
 }
 
-fn show(line: &Line, as_json: bool) -> io::Result<()> {
+fn show(line: &LedgerLine, as_json: bool) -> io::Result<()> {
     if as_json {
         let value = json!({"seq": line.seq, "at": line.at, "event": line.event, "hash": line.hash});
-        return terminal::json_line_to_somebody(&value);
+        return terminal::print_json_checked(&value);
     }
-    if matches!(line.event, Event::Carried { .. }) {
+    if matches!(line.event, Event::Snapshot { .. }) {
         return Ok(());
     }
     let when = line.at.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S").to_string();
-    terminal::say_to_somebody(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
+    terminal::print_checked(format_args!("{}  {}", paint(FAINT, when), sentence(&line.event)))
 }
 
 fn sentence(event: &Event) -> String {
@@ -109,14 +109,14 @@ fn sentence(event: &Event) -> String {
             format!("began: `{}`{task}", subject.name())
         }
         Event::Adopted { iteration, .. } => {
-            format!("carried on from another tool's state at iteration {iteration}")
+            format!("adopted from another tool at iteration {iteration}")
         }
-        Event::Reset { why } => format!("the count starts again: {}", reset_cause(why)),
+        Event::Reset { why } => format!("count reset: {}", reset_cause(why)),
         Event::ExportNoted { what } => paint(ODD, oddity(what)),
         Event::RunStarted { tree, files, note, .. } => {
             let note = note.as_ref().map(|note| paint(ODD, format!(" ({note})"))).unwrap_or_default();
             format!(
-                "gates on tree {} of {files} files{note}",
+                "running gates on tree {} ({files} files){note}",
                 tree.as_str().chars().take(12).collect::<String>()
             )
         }
@@ -137,33 +137,33 @@ fn sentence(event: &Event) -> String {
             format!(
                 "attempt {}: {verdict}{limit}: {}",
                 judgement.attempt,
-                terminal::plain(feedback::sentence(&judgement.reason))
+                terminal::plain(words::reason(&judgement.reason))
             )
         }
-        Event::CannotTell { trouble, in_a_row, verdict } => {
-            format!("{} ({in_a_row} in a row, {verdict}): {trouble}", paint(ODD, "cannot tell"))
+        Event::NotEvaluated { trouble, in_a_row, verdict } => {
+            format!("{} ({in_a_row} in a row, {verdict}): {trouble}", paint(ODD, "not evaluated"))
         }
-        Event::Looked { gates } => {
+        Event::RanWithoutVerdict { gates } => {
             let names = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>().join(", ");
-            format!("looked at {names}, judging nobody")
+            format!("ran {names} (no verdict)")
         }
-        Event::PromptSeen { .. } => "the user's prompt: the session is guarded from here on".into(),
-        Event::Wrote { tool } => format!("`{tool}` ran, which may write"),
+        Event::PromptSeen { .. } => "user prompt: the session is guarded from here on".into(),
+        Event::Wrote { tool } => format!("`{tool}` ran and may have changed files"),
         Event::Waited { what, .. } => format!("waiting for {what}"),
-        Event::Carried { .. } => "the state so far".into(),
-        Event::Unbound => "no session is asked for it any more".into(),
+        Event::Snapshot { .. } => "state snapshot".into(),
+        Event::Unbound => "detached from its session".into(),
         Event::Noted { key, value } => format!("noted `{key}`: {}", noted(value)),
-        Event::Bound { session, .. } => format!("carried by session {session}"),
+        Event::Bound { session, .. } => format!("attached to session {session}"),
         Event::Paused { why } => paint(ODD, format!("paused: {}", lines::pause_cause(why))),
-        Event::Resumed { renewed: true } => "resumed, with the same budget once more".into(),
+        Event::Resumed { renewed: true } => "resumed with a new budget".into(),
         Event::Resumed { renewed: false } => "resumed".into(),
         Event::Cancelled { why } => paint(ODD, format!("cancelled: {}", cancel_cause(why))),
-        Event::AgentCalled { agent, name } => format!("agent `{name}` called ({agent})"),
+        Event::AgentCalled { agent, name, .. } => format!("agent `{name}` called ({agent})"),
         Event::AgentFinished { name, report, .. } => {
             let report = report.map(|report| format!(": {}", report.line())).unwrap_or_default();
             format!("agent `{name}` finished{report}")
         }
-        Event::IterationBegan { iteration, .. } => format!("iteration {iteration}: the agent runs"),
+        Event::IterationBegan { iteration, .. } => format!("iteration {iteration}: agent started"),
         Event::AgentEnded { iteration, run } => {
             let cost = run.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
             format!(
@@ -172,43 +172,43 @@ fn sentence(event: &Event) -> String {
                 duration::show(run.took)
             )
         }
-        Event::Kept { iteration, commit } => {
+        Event::Committed { iteration, commit } => {
             let short: String = commit.chars().take(12).collect();
-            format!("iteration {iteration}: the tree is kept as {short}")
+            format!("iteration {iteration}: checkpoint {short}")
         }
-        Event::WaitsUntil { until, why } => {
+        Event::WaitingUntil { until, why } => {
             let until = until.to_zoned(clock::zone()).strftime("%m-%d %H:%M:%S");
-            paint(ODD, format!("waits until {until}: {why}"))
+            paint(ODD, format!("waiting until {until}: {why}"))
         }
-        Event::StrategyChanged => paint(ODD, "no progress: the next iteration begins in another way"),
-        Event::Owned { owner } => format!("driven by process {}", owner.process),
-        Event::Erred { error, in_a_row } => {
+        Event::StrategyChanged => paint(ODD, "no progress; the next iteration tries a different approach"),
+        Event::DriverStarted { owner } => format!("driven by process {}", owner.process),
+        Event::ErrorSeen { error, in_a_row } => {
             paint(BAD, format!("error ({in_a_row} in a row): {:?}: {}", error.kind, error.what))
         }
-        Event::LedgerMended { what } => paint(ODD, format!("the ledger was mended: {what}")),
+        Event::LedgerRepaired { what } => paint(ODD, format!("ledger repaired: {what}")),
     }
 }
 
 fn reset_cause(why: &ResetCause) -> String {
     match why {
-        ResetCause::TaskChanged { to, .. } => format!("another task ({})", to.as_deref().unwrap_or("none")),
-        ResetCause::Stale { idle_seconds } => format!("nothing for {} min", idle_seconds / 60),
+        ResetCause::TaskChanged { to, .. } => format!("task changed ({})", to.as_deref().unwrap_or("none")),
+        ResetCause::Stale { idle_seconds } => format!("idle for {} min", idle_seconds / 60),
         ResetCause::ExportDeleted { .. } => "the state file in the repo was deleted".into(),
-        ResetCause::NewPrompt { .. } => "the person asked for something new".into(),
+        ResetCause::NewPrompt { .. } => "new user prompt".into(),
         ResetCause::Command => "`ralph reset`".into(),
     }
 }
 
 fn cancel_cause(why: &CancelCause) -> String {
     match why {
-        CancelCause::Command => "the person said so".into(),
+        CancelCause::Command => "by the user".into(),
         CancelCause::FileDeleted => "its file in the repo was deleted".into(),
-        CancelCause::Replaced => "another loop took its place".into(),
-        CancelCause::Failed { why } => format!("the person gave it up: {why}"),
+        CancelCause::Replaced => "replaced by another loop".into(),
+        CancelCause::Failed { why } => format!("given up by the user: {why}"),
     }
 }
 
-/// On one line: the whole of it is in `ralph state read`.
+/// On one line; `ralph state read` has the whole value.
 fn noted(value: &NoteValue) -> String {
     let text = match value {
         NoteValue::Bool(value) => value.to_string(),
@@ -218,15 +218,15 @@ fn noted(value: &NoteValue) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
 }
 
-fn oddity(what: &ExportOddity) -> String {
+fn oddity(what: &ExportNote) -> String {
     match what {
-        ExportOddity::DeletedAgain { .. } => {
-            "the state file was deleted again by the same agent; the count goes on".into()
+        ExportNote::DeletedAgain { .. } => {
+            "the state file was deleted again by the same agent; the count continues".into()
         }
-        ExportOddity::Disagrees { ledger, .. } => {
+        ExportNote::Disagrees { ledger, .. } => {
             format!("the state file was edited; the count stays at {ledger}")
         }
-        ExportOddity::Unreadable { kept_as } => {
+        ExportNote::Unreadable { kept_as } => {
             format!("the state file could not be read; kept as {kept_as}")
         }
     }

@@ -1,12 +1,12 @@
-//! `ralph pause`: loops and guards of this repo hold nobody until they are resumed.
+//! `ralph pause`: this repo's loops and guards block nothing until they are resumed.
 
 use std::process::ExitCode;
 
 use ralph_core::ledger::event::PauseCause;
-use ralph_core::ledger::transition::{Happening, happen};
+use ralph_core::ledger::transition::{Transition, apply};
 
-use super::Done;
-use super::context::Place;
+use super::CommandResult;
+use super::context::CommandContext;
 use crate::loops::session::guard::guard_id;
 use crate::show::{language, terminal};
 use crate::store::sessions;
@@ -14,51 +14,51 @@ use crate::store::sessions;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  ralph pause             every loop and every guarded session of this repo\n  \
-ralph pause fix-the-3f  one loop, by the beginning of its id\n\n\
-In the session itself, say `pause` as a whole message. An agent's shell may not (exit code 3)."
+ralph pause fix-the-3f  one loop, by a prefix of its id\n\n\
+In a session, send `pause` as the whole message. Refused in an agent's shell (exit code 3)."
 )]
 pub(super) struct Arguments {
-    /// Only this loop (its id or the beginning of it)
+    /// Only this loop (its id or a prefix of it)
     r#loop: Option<String>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
-    place.only_for_a_person("pause a loop")?;
-    super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "pause")?;
-    let happening = Happening::Pause(PauseCause::Command);
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
+    place.refuse_in_agent_shell("pause a loop")?;
+    super::require_loop(&place, arguments.r#loop.as_deref(), "pause")?;
+    let transition = Transition::Pause(PauseCause::Command);
     let mut paused = 0;
     for mut found in place.session_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&happening)? {
+        if found.apply(&transition)? {
             paused += 1;
-            terminal::say(language::telling(&found.state, None).paused());
-            terminal::say(format_args!("\n{}", found.id));
+            terminal::print(language::texts(&found.state, None).paused());
+            terminal::print(format_args!("\n{}", found.id));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
-        if found.happen(&place.repo_home, &happening)? {
+        if found.apply(&place.repo_home, &transition)? {
             paused += 1;
-            terminal::say(format_args!("{}: paused; `ralph resume` goes on", found.id));
+            terminal::print(format_args!("{}: paused; continue with `ralph resume`", found.id));
         }
     }
     if arguments.r#loop.is_none() {
-        paused += free_guarded(&place, &happening)?;
+        paused += pause_guards(&place, &transition)?;
     }
     if paused == 0 {
-        terminal::say(language::of_person().words().no_active_loop);
+        terminal::print(language::of_user().words().no_active_loop);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sessions that are guarded without a loop of their own.
-fn free_guarded(place: &Place, happening: &Happening) -> Result<usize, super::Failure> {
-    let mut freed = 0;
+/// Pauses the guards of sessions without a loop; returns how many.
+fn pause_guards(place: &CommandContext, transition: &Transition) -> Result<usize, super::CommandError> {
+    let mut paused = 0;
     for watched in sessions::all_watched(&place.home, &place.repo.root) {
         let guard = place.loop_of(&guard_id(&watched.session));
-        if guard.append_what_follows(|state| happen(state, happening))?.1 {
-            freed += 1;
-            terminal::say(language::of_person().words().guard_freed);
+        if guard.append_following(|state| apply(state, transition))?.1 {
+            paused += 1;
+            terminal::print(language::of_user().words().guard_checks_off);
         }
     }
-    Ok(freed)
+    Ok(paused)
 }

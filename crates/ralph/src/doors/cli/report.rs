@@ -1,4 +1,4 @@
-//! `ralph report`: what came of a loop; and the manual way to write one, for work that no loop of ours did.
+//! `ralph report`: prints a loop's report, or writes one for work done without a loop.
 
 use std::process::ExitCode;
 
@@ -7,8 +7,8 @@ use ralph_core::model::id::LoopId;
 use ralph_core::say::report::{LoopReport, ManualOutcome, ManualReport};
 use serde::{Deserialize, Serialize};
 
-use super::context::Place;
-use super::{Done, Failure};
+use super::context::CommandContext;
+use super::{CommandError, CommandResult};
 use crate::loops::report;
 use crate::show::exit;
 use crate::show::terminal::{self, FAINT, paint};
@@ -17,10 +17,10 @@ use crate::sys::{clock, files};
 fn after_help() -> String {
     format!(
         "Examples:\n  ralph report              the last loop of this repo\n  \
-         ralph report fix-the-3f   one loop, by the beginning of its id\n  \
+         ralph report fix-the-3f   one loop, by a prefix of its id\n  \
          ralph report start loop \"tidy up\"\n  ralph report complete success \"all tidy\" \"more tests\"\n\n\
-         A report is written by itself when a loop ends: {}/*.md for people, {}/*.json\n\
-         for scripts. `reports: home` or `reports: off` in your config puts them elsewhere.",
+         Reports are written automatically when a loop ends: {}/*.md for people, {}/*.json\n\
+         for scripts. `reports: home` or `reports: off` in your config changes that.",
         report::MARKDOWN_FOLDER,
         report::JSON_FOLDER
     )
@@ -30,9 +30,9 @@ fn after_help() -> String {
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = after_help())]
 pub(super) struct Arguments {
-    /// Which loop (its id or the beginning of it); without one, the loop last active
+    /// Loop, by its id or a prefix of it [default: the most recently active one]
     r#loop: Option<String>,
-    /// One JSON object on stdout, for scripts
+    /// Print one JSON object on stdout, for scripts
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
@@ -41,20 +41,20 @@ pub(super) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Begin a report by hand
+    /// Start a manual report
     Start {
         #[arg(value_enum)]
         action: Action,
-        /// What is to be done
+        /// The task
         description: String,
     },
-    /// End it: writes the report
+    /// Complete the manual report and write it
     Complete {
         #[arg(value_enum)]
-        outcome: Outcome,
-        /// What came of it
+        outcome: ManualOutcomeArgument,
+        /// Summary of the result
         summary: String,
-        /// What should be done about it; several on lines of their own
+        /// Recommendations, one per line
         recommendations: Option<String>,
     },
 }
@@ -65,25 +65,25 @@ enum Action {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Outcome {
-    /// A claim: the report says that nobody checked it
+enum ManualOutcomeArgument {
+    /// Not verified: the report says so
     Success,
     Failed,
     Partial,
 }
 
-impl From<Outcome> for ManualOutcome {
-    fn from(outcome: Outcome) -> Self {
+impl From<ManualOutcomeArgument> for ManualOutcome {
+    fn from(outcome: ManualOutcomeArgument) -> Self {
         match outcome {
-            Outcome::Success => Self::Success,
-            Outcome::Failed => Self::Failed,
-            Outcome::Partial => Self::Partial,
+            ManualOutcomeArgument::Success => Self::Success,
+            ManualOutcomeArgument::Failed => Self::Failed,
+            ManualOutcomeArgument::Partial => Self::Partial,
         }
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
     match &arguments.verb {
         None => show(&place, arguments.r#loop.as_deref(), arguments.json),
         Some(Verb::Start { action: Action::Loop, description }) => start(&place, description),
@@ -93,72 +93,81 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     }
 }
 
-fn show(place: &Place, word: Option<&str>, as_json: bool) -> Done {
+fn show(place: &CommandContext, word: Option<&str>, as_json: bool) -> CommandResult {
     let report = find(place, word)?;
     if as_json {
         terminal::json(&report.json());
         return Ok(ExitCode::SUCCESS);
     }
     for line in report.page() {
-        terminal::say(terminal::painted(&line));
+        terminal::print(terminal::painted(&line));
     }
     if let Some(written) = report::newest_of(place, &report.id) {
-        terminal::say("");
-        terminal::say(paint(FAINT, format!("  {}", written.markdown.display())));
+        terminal::print("");
+        terminal::print(paint(FAINT, format!("  {}", written.markdown.display())));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The loop that is meant. Without a word the last one that was started for a task: a look at the gates is none.
-fn find(place: &Place, word: Option<&str>) -> Result<LoopReport, Failure> {
+/// The named loop, else the last one started for a task; `ralph verify` runs do not count.
+fn find(place: &CommandContext, word: Option<&str>) -> Result<LoopReport, CommandError> {
     let of = |id: &LoopId| report::of_loop(place, id);
     if word.is_some() {
         let id = place.named_loop(word)?;
-        let none =
-            || Failure::new(exit::USAGE, format!("`{id}` was not started for a task: it has no report"));
-        return of(&id)?.ok_or_else(|| none().hint(format!("`ralph log {id}` shows what was")));
+        let none = || {
+            CommandError::new(
+                exit::USAGE,
+                format!("`{id}` has no report because it was not started for a task"),
+            )
+        };
+        return of(&id)?.ok_or_else(|| none().hint(format!("show its events with `ralph log {id}`")));
     }
     for id in place.repo_home.loops() {
         if let Some(report) = of(&id)? {
             return Ok(report);
         }
     }
-    Err(Failure::new(exit::USAGE, "there was no loop in this repo yet")
-        .hint("`ralph loop \"task\"` or `/ralph-loop task` starts one"))
+    Err(CommandError::new(exit::USAGE, "no loop in this repo yet")
+        .hint("start one with `ralph loop \"task\"` or `/ralph-loop task`"))
 }
 
-/// What `start` remembers until `complete`.
+/// What `start` stores for `complete`.
 #[derive(Serialize, Deserialize)]
 struct Started {
     description: String,
     at: Timestamp,
 }
 
-fn start(place: &Place, description: &str) -> Done {
+fn start(place: &CommandContext, description: &str) -> CommandResult {
     if description.trim().is_empty() {
-        return Err(Failure::new(exit::USAGE, "a report is about something").hint("say what is to be done"));
+        return Err(CommandError::new(exit::USAGE, "no description given").hint("describe the task"));
     }
     place.repo_home.create()?;
     if let Some(before) = started(place)? {
         let when = terminal::ago(before.at, clock::now());
-        terminal::remark(format_args!("a report that was started {when} and never completed is given up"));
+        terminal::remark(format_args!("discarding an unfinished report started {when}"));
     }
     let started = Started { description: description.to_owned(), at: clock::now() };
     let text = serde_json::to_vec(&started).map_err(std::io::Error::other)?;
     files::replace(&place.repo_home.manual_report(), &text)?;
-    terminal::say("Started. `ralph report complete success|failed|partial \"summary\"` writes the report.");
+    terminal::print("Started. `ralph report complete success|failed|partial \"summary\"` writes the report.");
     Ok(ExitCode::SUCCESS)
 }
 
-fn started(place: &Place) -> Result<Option<Started>, Failure> {
+fn started(place: &CommandContext) -> Result<Option<Started>, CommandError> {
     let text = files::read_if_there(&place.repo_home.manual_report())?;
     Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 
-fn complete(place: &Place, outcome: ManualOutcome, summary: &str, recommendations: Option<&str>) -> Done {
+fn complete(
+    place: &CommandContext,
+    outcome: ManualOutcome,
+    summary: &str,
+    recommendations: Option<&str>,
+) -> CommandResult {
     let nothing = || {
-        Failure::new(exit::USAGE, "no report was started in this repo")
-            .hint("`ralph report start loop \"what is to be done\"` starts one")
+        CommandError::new(exit::USAGE, "no report was started in this repo")
+            .hint("start one with `ralph report start loop \"the task\"`")
     };
     let started = started(place)?.ok_or_else(nothing)?;
     let report = ManualReport {
@@ -172,16 +181,16 @@ fn complete(place: &Place, outcome: ManualOutcome, summary: &str, recommendation
     let setting = report::setting(place);
     let written =
         report::write_text(place, &report.markdown(), &report.json(), setting).map_err(|error| {
-            Failure::new(exit::NOT_VERIFIED, format!("the report could not be written: {error}"))
+            CommandError::new(exit::NOT_VERIFIED, format!("the report could not be written: {error}"))
         })?;
     std::fs::remove_file(place.repo_home.manual_report())?;
-    terminal::say(format_args!("Status: {}", outcome.status().word()));
+    terminal::print(format_args!("Status: {}", outcome.status().word()));
     match written {
         Some(written) => {
-            terminal::say(written.markdown.display());
-            terminal::say(written.json.display());
+            terminal::print(written.markdown.display());
+            terminal::print(written.json.display());
         }
-        None => terminal::remark("reports are switched off (`reports: off`): nothing was written"),
+        None => terminal::remark("reports are disabled (`reports: off`); nothing was written"),
     }
     Ok(ExitCode::SUCCESS)
 }

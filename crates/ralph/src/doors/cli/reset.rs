@@ -1,4 +1,4 @@
-//! `ralph reset`: the count of a loop starts again; a paused loop holds again.
+//! `ralph reset`: resets the count of a loop; a paused loop blocks again.
 
 use std::process::ExitCode;
 
@@ -6,8 +6,8 @@ use ralph_core::ledger::event::{Event, ResetCause, Subject};
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Layout;
 
-use super::context::Place;
-use super::{Done, Failure};
+use super::context::CommandContext;
+use super::{CommandError, CommandResult};
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
 use crate::show::{exit, terminal};
@@ -16,55 +16,54 @@ use crate::store::ledger::{self};
 use crate::sys::clock;
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Examples:\n  ralph reset             every loop of this repo that holds somebody or is paused\n  \
-ralph reset check-3f    one loop, by the beginning of its id"
-)]
+#[command(after_help = "Examples:\n  ralph reset             every blocking or paused loop of this repo\n  \
+ralph reset check-3f    one loop, by a prefix of its id")]
 pub(super) struct Arguments {
-    /// Only this loop (its id or the beginning of it)
+    /// Only this loop (its id or a prefix of it)
     r#loop: Option<String>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
-    // It takes `.gitignore` as it is now, and wakes what a person paused.
-    place.only_for_a_person("reset a loop")?;
-    // A loop whose file was deleted is cancelled; its count does not start again.
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
+    // Only the user: it accepts the current `.gitignore` and resumes paused loops.
+    place.refuse_in_agent_shell("reset a loop")?;
+    // Cancel loops whose file was deleted first; their count is not reset.
     SessionLoop::settle_open_in(&place)?;
     let loops = match &arguments.r#loop {
         Some(word) => {
             let id = place.named_loop(Some(word))?;
             if DrivenLoop::at(&place.repo_home, id.clone())?.is_some() {
-                return Err(Failure::new(
+                return Err(CommandError::new(
                     exit::USAGE,
-                    format!("`{id}` is a loop of `ralph loop`: what it used up counts"),
+                    format!("`{id}` was started by `ralph loop` and cannot be reset"),
                 )
-                .hint("`ralph cancel` ends it; `ralph loop` begins another"));
+                .hint("end it with `ralph cancel` and start another with `ralph loop`"));
             }
             vec![id]
         }
         None => open_loops(&place)?,
     };
     if loops.is_empty() {
-        terminal::say("No loop holds anybody here.");
+        terminal::print("No active or paused loop in this repo.");
         return Ok(ExitCode::SUCCESS);
     }
     place.repo_home.create()?;
-    let busy = |error: std::io::Error| Failure::new(exit::NEEDS_PERSON, error.to_string()).hint("try again");
+    let busy =
+        |error: std::io::Error| CommandError::new(exit::NEEDS_PERSON, error.to_string()).hint("try again");
     let lock = place.repo_home.lock_state().map_err(busy)?;
     for id in loops {
         let now = clock::now();
-        let reset = |error: ledger::LedgerError| Failure::new(exit::NOT_VERIFIED, error.to_string());
+        let reset = |error: ledger::LedgerError| CommandError::new(exit::NOT_VERIFIED, error.to_string());
         let handle = place.loop_of(&id);
         let mut ledger = handle.open_with(&lock, now).map_err(reset)?;
         ledger.append(now, &[Event::Reset { why: ResetCause::Command }]).map_err(reset)?;
-        // A person has looked: what `.gitignore` says now holds for what comes.
-        let _none_pinned = std::fs::remove_file(place.repo_home.ignore_rules(&id));
+        // The user's command accepts the current `.gitignore` from here on.
+        let _may_be_missing = std::fs::remove_file(place.repo_home.ignore_rules(&id));
         let layout = ledger.state().layout.unwrap_or(Layout::Native);
         if ledger.state().goal.is_none() {
             Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
         }
-        terminal::say(format_args!("{id}: the count starts again."));
+        terminal::print(format_args!("{id}: count reset."));
     }
     drop(lock);
     for mut found in SessionLoop::settle_open_in(&place)? {
@@ -73,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open_loops(place: &Place) -> Result<Vec<LoopId>, Failure> {
+fn open_loops(place: &CommandContext) -> Result<Vec<LoopId>, CommandError> {
     let mut open = Vec::new();
     for id in place.repo_home.loops() {
         let state = place.loop_of(&id).state()?;

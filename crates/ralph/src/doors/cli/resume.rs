@@ -1,14 +1,14 @@
-//! `ralph resume`: a paused loop goes on where it was, in the session that asks where one does.
+//! `ralph resume`: resumes a paused loop, in the calling session if there is one.
 
 use std::process::ExitCode;
 
 use ralph_core::ledger::state::Status;
-use ralph_core::ledger::transition::{Carrier, Happening, happen};
+use ralph_core::ledger::transition::{AttachedSession, Transition, apply};
 use ralph_core::model::verdict::Verdict;
 
-use super::context::Place;
+use super::context::CommandContext;
 use super::loop_command::{self, OutputArguments};
-use super::{Done, Failure};
+use super::{CommandError, CommandResult};
 use crate::checks::tasks;
 use crate::clients::surroundings;
 use crate::loops::ancestry;
@@ -19,70 +19,70 @@ use crate::store::sessions;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  ralph resume             the paused loop of this repo, and every freed session\n  \
-ralph resume fix-the-3f  one loop, by the beginning of its id\n\n\
-A loop of `ralph loop` goes on in this terminal, after an interrupt or any kill. \
-In the session itself, say `continue`. What a person, a limit or errors paused, no agent's shell resumes."
+    after_help = "Examples:\n  ralph resume             the paused loop and all paused guards of this repo\n  \
+ralph resume fix-the-3f  one loop, by a prefix of its id\n\n\
+A loop started by `ralph loop` continues in this terminal, also after a kill. \
+In a session, send `continue`. An agent's shell cannot resume a loop that you, a limit or errors paused."
 )]
 pub(super) struct Arguments {
-    /// Only this loop (its id or the beginning of it)
+    /// Only this loop (its id or a prefix of it)
     r#loop: Option<String>,
-    /// Go on at once with a loop that waits for a usage limit
+    /// Resume a loop at once that is waiting for a usage limit
     #[arg(long)]
     now: bool,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
-    super::must_be_a_loop(&place, arguments.r#loop.as_deref(), "resume")?;
-    let by =
-        surroundings::agent_session().map(|session| Carrier { session, client: ancestry::named_client() });
-    let mut resumed = hold_again(&place, arguments)?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
+    super::require_loop(&place, arguments.r#loop.as_deref(), "resume")?;
+    let by = surroundings::agent_session()
+        .map(|session| AttachedSession { session, client: ancestry::named_client() });
+    let mut resumed = resume_guards(&place, arguments)?;
     let found = place.session_loops(arguments.r#loop.as_deref())?;
     let several = found.len() > 1 && by.is_some();
     if several {
-        return Err(Failure::new(exit::USAGE, "several loops could go on in this session")
-            .hint("name one; `ralph status` lists them"));
+        return Err(CommandError::new(exit::USAGE, "several loops could be resumed in this session")
+            .hint("name one; list them with `ralph status`"));
     }
     for mut found in found {
-        if found.waits_for_a_person() {
-            place.only_for_a_person("resume a loop")?;
+        if found.waits_for_user() {
+            place.refuse_in_agent_shell("resume a loop")?;
         }
-        if found.happen(&Happening::Resume { by: by.clone() })? {
+        if found.apply(&Transition::Resume { by: by.clone() })? {
             resumed += 1;
             let list = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
             let tasks = list.map(|list| tasks::read(&found.workspace.repo.root, list));
-            terminal::say(language::telling(&found.state, tasks.as_ref()).resumed());
-            terminal::say(format_args!("\n{}", found.id));
+            terminal::print(language::texts(&found.state, tasks.as_ref()).resumed());
+            terminal::print(format_args!("\n{}", found.id));
         }
     }
     match driven(&place, arguments, resumed > 0)? {
-        Some(found) => return loop_command::go_on(place, &found, arguments.now, &arguments.output),
+        Some(found) => return loop_command::continue_loop(place, &found, arguments.now, &arguments.output),
         None if resumed > 0 => {}
         None => return over(&place, arguments),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Nothing goes on. What is said of the last loop is its recorded end, but for *verified*: that is only said of gates that
-/// this very process has run.
-fn over(place: &Place, arguments: &Arguments) -> Done {
+/// There is nothing to resume: prints the recorded end of the last loop. *Verified* is only reported for gates that this
+/// process has run itself.
+fn over(place: &CommandContext, arguments: &Arguments) -> CommandResult {
     let last = DrivenLoop::last_in(&place.repo_home)?;
-    match (loop_command::ended_without_a_word(place)?, last) {
-        (Some(found), _) if !is_verified(&found) => loop_command::tell_end(place, &found, &arguments.output),
+    match (loop_command::ended_without_output(place)?, last) {
+        (Some(found), _) if !is_verified(&found) => loop_command::print_end(place, &found, &arguments.output),
         (Some(found), _) => loop_command::verify_again(place, &found, &arguments.output),
         (None, Some(found)) if is_verified(&found) => {
             loop_command::verify_again(place, &found, &arguments.output)
         }
         (None, Some(found)) => {
-            terminal::say(language::of_person().words().no_active_loop);
+            terminal::print(language::of_user().words().no_active_loop);
             Ok(ExitCode::from(exit::of_drive(&found.state, None)))
         }
         (None, None) => {
-            terminal::say(language::of_person().words().no_active_loop);
-            // A script must not take that for done.
+            terminal::print(language::of_user().words().no_active_loop);
+            // Scripts must not take this for success.
             Ok(ExitCode::from(exit::NEEDS_PERSON))
         }
     }
@@ -92,46 +92,50 @@ fn is_verified(found: &DrivenLoop) -> bool {
     found.state.status == Status::Ended { verdict: Verdict::Verified }
 }
 
-/// The loop of the driver that goes on in this very terminal.
-fn driven(place: &Place, arguments: &Arguments, others_go_on: bool) -> Result<Option<DrivenLoop>, Failure> {
+/// The driven loop to resume in this terminal.
+fn driven(
+    place: &CommandContext,
+    arguments: &Arguments,
+    others_resumed: bool,
+) -> Result<Option<DrivenLoop>, CommandError> {
     let mut open = place.driven_loops(arguments.r#loop.as_deref())?;
     if let (Some(_), [found]) = (&arguments.r#loop, open.as_slice())
         && !found.is_open()
         && !is_verified(found)
     {
-        return Err(Failure::new(exit::USAGE, format!("`{}` is over", found.id))
-            .hint("start it anew: `ralph loop \"task\"`"));
+        return Err(CommandError::new(exit::USAGE, format!("`{}` has ended", found.id))
+            .hint("start a new one: `ralph loop \"task\"`"));
     }
     open.retain(DrivenLoop::is_open);
-    // One that is being driven needs nobody. Whoever can only have meant that one is told who drives it.
-    let somebody_waits = others_go_on || open.iter().any(|found| found.driven_by().is_none());
-    if arguments.r#loop.is_none() && somebody_waits {
+    // A running loop needs no resume; if it is the only candidate, the error names its driver.
+    let any_stopped = others_resumed || open.iter().any(|found| found.driven_by().is_none());
+    if arguments.r#loop.is_none() && any_stopped {
         open.retain(|found| found.driven_by().is_none());
     }
     if open.len() > 1 {
         let names = open.iter().map(|found| format!("`{}`", found.id)).collect::<Vec<_>>().join(", ");
-        return Err(Failure::new(exit::USAGE, "several loops could go on in this terminal")
+        return Err(CommandError::new(exit::USAGE, "several loops could be resumed in this terminal")
             .hint(format!("name one of {names}")));
     }
     if !open.is_empty() {
-        place.only_for_a_person("resume a loop")?;
+        place.refuse_in_agent_shell("resume a loop")?;
     }
     Ok(open.pop())
 }
 
-/// Guarded sessions that were freed.
-fn hold_again(place: &Place, arguments: &Arguments) -> Result<usize, Failure> {
-    let mut held = 0;
+/// Resumes the paused guards of sessions; returns how many.
+fn resume_guards(place: &CommandContext, arguments: &Arguments) -> Result<usize, CommandError> {
+    let mut resumed = 0;
     if arguments.r#loop.is_some() {
-        return Ok(held);
+        return Ok(resumed);
     }
     for watched in sessions::all_watched(&place.home, &place.repo.root) {
         let guard = place.loop_of(&guard_id(&watched.session));
-        let resume = Happening::Resume { by: None };
-        if guard.append_what_follows(|state| happen(state, &resume))?.1 {
-            held += 1;
-            terminal::say(language::of_person().words().guard_holds_again);
+        let resume = Transition::Resume { by: None };
+        if guard.append_following(|state| apply(state, &resume))?.1 {
+            resumed += 1;
+            terminal::print(language::of_user().words().guard_checks_on);
         }
     }
-    Ok(held)
+    Ok(resumed)
 }

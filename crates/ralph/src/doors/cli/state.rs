@@ -1,7 +1,7 @@
-//! `ralph state`: the state of a session's loop by hand, for scripts that used to keep it in files of their own.
+//! `ralph state`: manages the state of a session's loop from scripts that used to keep it in their own files.
 //!
-//! The store is that of every other command. No verb writes a verdict: `complete` is a claim and has the gates run, and
-//! what is noted is shown and decides nothing.
+//! It uses the same store as all commands. No subcommand writes a verdict: `complete` is a claim and runs the gates, and
+//! notes decide nothing.
 
 use std::process::ExitCode;
 
@@ -9,9 +9,9 @@ use ralph_core::claims::start_request;
 use ralph_core::clients::stream::is_session_id;
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::CancelCause;
-use ralph_core::ledger::facts::{Facts, SessionStop, Standing};
+use ralph_core::ledger::facts::{DefinitionStatus, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::ledger::transition::Happening;
+use ralph_core::ledger::transition::Transition;
 use ralph_core::model::foreign_text;
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::SessionId;
@@ -21,17 +21,17 @@ use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{Reason, Verdict};
 use serde_json::{Value, json};
 
-use super::context::Place;
-use super::verify::{self, Verified};
-use super::{Done, Failure, start};
+use super::context::CommandContext;
+use super::verify::{self, VerifyResult};
+use super::{CommandError, CommandResult, start};
 use crate::checks::tasks;
 use crate::clients::surroundings;
 use crate::loops::ancestry;
-use crate::loops::judge::{Asked, EngineError, Outcome};
+use crate::loops::judge::{EngineError, JudgeOptions, Judged};
 use crate::loops::session::{SessionLoop, stop};
-use crate::show::terminal::live::Live;
+use crate::show::terminal::live::GateDisplay;
 use crate::show::{exit, terminal};
-use crate::store::effective_gates::InForce;
+use crate::store::effective_gates::EffectiveGates;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
 const AFTER_HELP: &str =
     "SESSION is the id of a session of the agent client. TYPE is `loop`; `iterate` means the same.
 
-Exit codes of complete: 0 verified, 1 not verified, 2 usage, no loop or no gates, 3 needs a person.
+Exit codes of complete: 0 verified, 1 not verified, 2 usage, no loop or no gates, 3 user action required.
 
 Examples:
   ralph state init \"$SESSION_ID\" loop \"fix the tests\"
@@ -53,7 +53,7 @@ Examples:
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Start a loop in that session: its stops are held until the task is shown to be done
+    /// Start a loop in that session: its stops are blocked until the task is verified
     Init {
         #[command(flatten)]
         of: Of,
@@ -63,7 +63,7 @@ enum Verb {
         #[arg(long, value_name = "N", default_value_t = 15)]
         max_iterations: u32,
     },
-    /// Note a value; nothing is decided by it
+    /// Store a note; it affects no decision
     Update {
         #[command(flatten)]
         of: Of,
@@ -71,30 +71,30 @@ enum Verb {
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Count one more in the note `iteration`; the attempts are counted elsewhere
+    /// Increment the note `iteration`; it does not count attempts
     Increment {
         #[command(flatten)]
         of: Of,
     },
-    /// Claim that the task is done: the gates run, and the loop ends where they pass
+    /// Report the task as done: run the gates; if they pass, the loop ends at the session's next stop
     Complete {
         #[command(flatten)]
         of: Of,
     },
-    /// Give the loop up for a reason: it ends, and its session may stop (only for a person)
+    /// Give up the loop for a reason: it ends, and its session may stop (refused in an agent's shell)
     Fail {
         #[command(flatten)]
         of: Of,
         #[arg(allow_hyphen_values = true)]
         error: String,
     },
-    /// Show what is known of the session's loop, as JSON
+    /// Print the session's loop as JSON
     Read {
         session: String,
         #[arg(value_enum, value_name = "TYPE")]
         _type: Option<Type>,
     },
-    /// End the loop and forget that it was this session's; its log stays (only for a person)
+    /// End the loop and detach it from its session; its log stays (refused in an agent's shell)
     Delete {
         session: String,
         #[arg(value_enum, value_name = "TYPE")]
@@ -109,17 +109,17 @@ struct Of {
     _type: Type,
 }
 
-/// There is one; a word that is none is refused.
+/// The only loop type; other words are refused.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Type {
     #[value(alias = "iterate")]
     Loop,
 }
 
-/// What `increment` counts.
+/// The note that `increment` counts.
 const COUNTED: &str = "iteration";
 
-pub(super) fn run(arguments: &Arguments) -> Done {
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
     match &arguments.verb {
         Verb::Init { of, task, max_iterations } => init(&of.session()?, task, *max_iterations),
         Verb::Update { of, key, value } => update(&of.session()?, key, value),
@@ -132,25 +132,25 @@ pub(super) fn run(arguments: &Arguments) -> Done {
 }
 
 impl Of {
-    fn session(&self) -> Result<SessionId, Failure> {
+    fn session(&self) -> Result<SessionId, CommandError> {
         session_named(&self.session)
     }
 }
 
-/// A session's id is a name and never a path.
-fn session_named(text: &str) -> Result<SessionId, Failure> {
+/// A session id is a name, never a path.
+fn session_named(text: &str) -> Result<SessionId, CommandError> {
     if is_session_id(text) {
         return Ok(SessionId::new(text));
     }
     let shown: String = foreign_text::clean(text.as_bytes(), &Secrets::default()).chars().take(60).collect();
-    Err(Failure::new(exit::USAGE, format!("`{shown}` is no id of a session"))
-        .hint("it is a name: up to 128 letters, digits, `-` and `_`, as the client gives it to its hooks"))
+    Err(CommandError::new(exit::USAGE, format!("`{shown}` is not a session id"))
+        .hint("use the id that the client passes to its hooks: up to 128 letters, digits, `-` and `_`"))
 }
 
-fn init(session: &SessionId, task: &str, max_iterations: u32) -> Done {
-    let place = Place::here_or_new()?;
+fn init(session: &SessionId, task: &str, max_iterations: u32) -> CommandResult {
+    let place = CommandContext::here_or_new()?;
     if surroundings::agent_session().as_ref() != Some(session) {
-        place.only_for_a_person("start a loop in another session")?;
+        place.refuse_in_agent_shell("start a loop in another session")?;
     }
     let most = max_iterations.to_string();
     let words = ["--max-iterations", &most, "--", task].map(str::to_owned);
@@ -158,59 +158,59 @@ fn init(session: &SessionId, task: &str, max_iterations: u32) -> Done {
     start::begin(&place, Some(session), &request)
 }
 
-fn update(session: &SessionId, key: &str, value: &str) -> Done {
+fn update(session: &SessionId, key: &str, value: &str) -> CommandResult {
     if !note::is_key(key) {
-        return Err(Failure::new(exit::USAGE, "a note needs a plain word as its key")
-            .hint("up to 100 letters, digits, `-`, `_` and `.`"));
+        return Err(CommandError::new(exit::USAGE, "invalid key")
+            .hint("use up to 100 letters, digits, `-`, `_` and `.`"));
     }
     if value.len() > note::LONGEST_VALUE {
-        return Err(Failure::new(exit::USAGE, "the value is longer than 16 KiB")
-            .hint("put it into a file and note its name"));
+        return Err(CommandError::new(exit::USAGE, "the value is longer than 16 KiB")
+            .hint("put it into a file and store its path"));
     }
-    let happening = Happening::Note { key: key.to_owned(), value: NoteValue::of(value) };
-    take_note(session, &happening, &format!("there are {} notes already", note::MOST_NOTES))?;
+    let transition = Transition::Note { key: key.to_owned(), value: NoteValue::of(value) };
+    append_note(session, &transition, &format!("the limit of {} notes is reached", note::MOST_NOTES))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn increment(session: &SessionId) -> Done {
-    let happening = Happening::Count { key: COUNTED.to_owned() };
-    let state = take_note(session, &happening, &format!("the note `{COUNTED}` is no number"))?;
-    terminal::say(json!(state.notes.get(COUNTED)));
+fn increment(session: &SessionId) -> CommandResult {
+    let transition = Transition::Count { key: COUNTED.to_owned() };
+    let state = append_note(session, &transition, &format!("the note `{COUNTED}` is not a number"))?;
+    terminal::print(json!(state.notes.get(COUNTED)));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The state with the note; `otherwise` says why an open loop would not take it.
-fn take_note(session: &SessionId, happening: &Happening, otherwise: &str) -> Result<State, Failure> {
-    let place = Place::here_or_new()?;
+/// Adds a note and returns the state; `otherwise` is the error if an open loop rejects it.
+fn append_note(session: &SessionId, transition: &Transition, otherwise: &str) -> Result<State, CommandError> {
+    let place = CommandContext::here_or_new()?;
     let mut found = open_loop(&place, session)?;
-    if found.happen(happening)? {
+    if found.apply(transition)? {
         return Ok(found.state);
     }
     Err(match found.state.status {
         Status::Ended { verdict } => over(session, verdict),
-        _ => Failure::new(exit::USAGE, otherwise),
+        _ => CommandError::new(exit::USAGE, otherwise),
     })
 }
 
-fn complete(session: &SessionId) -> Done {
-    let place = Place::here_or_new()?;
+fn complete(session: &SessionId) -> CommandResult {
+    let place = CommandContext::here_or_new()?;
     let found = open_loop(&place, session)?;
     if ancestry::inside_gate_of(&found.workspace.repo_home) {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             exit::USAGE,
-            "already running inside a gate of this repo: it would wait for itself",
+            "already running inside a gate of this repo; this would deadlock",
         ));
     }
     if !found.state.is_running() {
-        return Err(Failure::new(exit::NEEDS_PERSON, "the loop is paused; nothing was run")
-            .hint("`ralph resume`, or `continue` in its session"));
+        return Err(CommandError::new(exit::NEEDS_PERSON, "the loop is paused; nothing was run")
+            .hint("resume it with `ralph resume`, or send `continue` in its session"));
     }
-    let in_force = stop::gates_of_loop(&found)?;
-    must_have_gates(&found, &in_force)?;
-    let case = stop::case_of_loop(&found, &in_force, claims(&found));
-    let mut live = Live::new(&in_force.config.gates, false);
-    // Whose shell this is cannot be proven: the verdict is made at the session's own stop.
-    let outcome = case.look(&asked(), &mut live);
+    let effective = stop::gates_of_loop(&found)?;
+    require_gates(&found, &effective)?;
+    let case = stop::case_of_loop(&found, &effective, session_claims(&found));
+    let mut live = GateDisplay::new(&effective.config.gates, false);
+    // The caller's session cannot be proven, so the verdict is left to the session's own stop.
+    let outcome = case.run_without_verdict(&judge_options(), &mut live);
     drop(live);
     let outcome = match outcome {
         Err(EngineError::Interrupted(signal)) => {
@@ -220,31 +220,34 @@ fn complete(session: &SessionId) -> Done {
             return Ok(exit::by_signal(signal));
         }
         Err(EngineError::Freed) => {
-            return Err(Failure::new(exit::NEEDS_PERSON, "the loop was paused or ended while its gates ran"));
+            return Err(CommandError::new(
+                exit::NEEDS_PERSON,
+                "the loop was paused or ended while its gates ran",
+            ));
         }
         other => other?,
     };
     show(session, &outcome)
 }
 
-fn must_have_gates(found: &SessionLoop, in_force: &InForce) -> Result<(), Failure> {
-    let needs_person = |what: &str| {
-        let hint = "look at them with `ralph trust --show`, accept them with `ralph trust`";
-        Failure::new(exit::NEEDS_PERSON, what).hint(hint)
+fn require_gates(found: &SessionLoop, effective: &EffectiveGates) -> Result<(), CommandError> {
+    let needs_user = |what: &str| {
+        let hint = "review them with `ralph trust --show`, then accept them with `ralph trust`";
+        CommandError::new(exit::NEEDS_PERSON, what).hint(hint)
     };
-    let has_gates = in_force.broken.is_some() || in_force.config.has_gates();
-    match in_force.standing {
-        Standing::Revoked => Err(needs_person("trust in this repo was taken back; nothing was run")),
+    let has_gates = effective.broken.is_some() || effective.config.has_gates();
+    match effective.definition_status {
+        DefinitionStatus::Revoked => Err(needs_user("trust in this repo was revoked; nothing was run")),
         _ if has_gates => Ok(()),
-        _ if in_force.sha256.is_none() && found.workspace.repo.config()?.is_some() => {
-            Err(needs_person("no person has accepted the gates of this repo; nothing was run"))
+        _ if effective.sha256.is_none() && found.workspace.repo.config()?.is_some() => {
+            Err(needs_user("the gates of this repo are not accepted; nothing was run"))
         }
-        _ => Err(verify::no_gates(&found.workspace.repo, in_force)),
+        _ => Err(verify::no_gates(&found.workspace.repo, effective)),
     }
 }
 
-/// What the boxes say; a promise can only be given in the session's own words.
-fn claims(found: &SessionLoop) -> SessionStop {
+/// The checkboxes; a promise can only be given in the session's own messages.
+fn session_claims(found: &SessionLoop) -> SessionStop {
     let goal = found.state.goal.as_ref();
     SessionStop {
         promise: goal.and_then(|goal| goal.promise.as_ref()).map(|_| PromiseSeen::Absent),
@@ -255,79 +258,79 @@ fn claims(found: &SessionLoop) -> SessionStop {
     }
 }
 
-fn asked() -> Asked<'static> {
-    Asked { keep_going: false, ..Asked::all_of_it() }
+fn judge_options() -> JudgeOptions<'static> {
+    JudgeOptions { keep_going: false, ..JudgeOptions::without_deadline() }
 }
 
-fn is_verified(outcome: &Outcome) -> bool {
-    matches!(outcome.decision, Decision::LetGo { verdict: Verdict::Verified, .. })
+fn is_verified(outcome: &Judged) -> bool {
+    matches!(outcome.decision, Decision::Allow { verdict: Verdict::Verified, .. })
 }
 
-fn show(session: &SessionId, outcome: &Outcome) -> Done {
+fn show(session: &SessionId, outcome: &Judged) -> CommandResult {
     let (reason, facts): (&Reason, &Facts) = match &outcome.decision {
-        Decision::LetGo { reason, .. } | Decision::Hold { reason, .. } => (reason, &outcome.facts),
+        Decision::Allow { reason, .. } | Decision::Block { reason, .. } => (reason, &outcome.facts),
         Decision::Wait { what, .. } => {
-            return Err(Failure::new(
-                exit::NOT_VERIFIED,
-                format!("nothing was judged: {what} is waited for"),
+            return Err(CommandError::new(exit::NOT_VERIFIED, format!("gates not run: waiting for {what}")));
+        }
+        // Another process was faster.
+        Decision::Gather | Decision::Ignore(_) => {
+            return Err(CommandError::new(
+                exit::NEEDS_PERSON,
+                "the loop was paused or ended in the meantime",
             ));
         }
-        // Somebody was faster.
-        Decision::Gather | Decision::Ignore(_) => {
-            return Err(Failure::new(exit::NEEDS_PERSON, "the loop was paused or ended meanwhile"));
-        }
     };
-    let verified = Verified::from(&outcome.decision, facts, false);
+    let verified = VerifyResult::from(&outcome.decision, facts, false);
     verified.show();
     match reason {
         _ if is_verified(outcome) => {
-            terminal::say(format_args!(
-                "The claim holds now. The loop of session {session} ends at its next stop, which runs the gates again."
+            terminal::print(format_args!(
+                "The gates pass now. The loop of session {session} ends at its next stop, which runs the gates again."
             ));
         }
         Reason::DefinitionChanged | Reason::DefinitionRevoked => {
             return Ok(ExitCode::from(exit::NEEDS_PERSON));
         }
-        _ => terminal::say(format_args!("The claim does not hold; the loop of session {session} goes on.")),
+        _ => terminal::print(format_args!("Not verified; the loop of session {session} continues.")),
     }
     Ok(ExitCode::from(verified.exit_code()))
 }
 
-fn fail(session: &SessionId, error: &str) -> Done {
+fn fail(session: &SessionId, error: &str) -> CommandResult {
     const LONGEST: usize = 2000;
-    let place = Place::here_or_new()?;
-    place.only_for_a_person("give a loop up")?;
+    let place = CommandContext::here_or_new()?;
+    place.refuse_in_agent_shell("give up a loop")?;
     let mut found = open_loop(&place, session)?;
     let clean = foreign_text::clean(error.as_bytes(), &Secrets::default());
     let why: String = clean.trim().chars().take(LONGEST).collect();
     if why.is_empty() {
         return Err(
-            Failure::new(exit::USAGE, "there is no reason").hint("say in a few words what went wrong")
+            CommandError::new(exit::USAGE, "no reason given").hint("describe briefly what went wrong")
         );
     }
-    if !found.happen(&Happening::Cancel(CancelCause::Failed { why }))? {
+    if !found.apply(&Transition::Cancel(CancelCause::Failed { why }))? {
         return Err(no_loop(session));
     }
-    terminal::say(found.with_report(format!("{}: given up; its session may stop.", found.id)));
+    terminal::print(found.with_report(format!("{}: given up; its session may stop.", found.id)));
     Ok(ExitCode::SUCCESS)
 }
 
-fn delete(session: &SessionId) -> Done {
-    let place = Place::here_or_new()?;
-    place.only_for_a_person("delete the state of a loop")?;
+fn delete(session: &SessionId) -> CommandResult {
+    let place = CommandContext::here_or_new()?;
+    place.refuse_in_agent_shell("delete the state of a loop")?;
     let all = loops_of(&place, session)?;
     if all.is_empty() {
         return Err(no_loop(session));
     }
     for mut found in all {
-        found.happen(&Happening::Forget)?;
-        terminal::say(found.with_report(format!("{}: no longer the loop of session {session}.", found.id)));
+        found.apply(&Transition::Forget)?;
+        terminal::print(found.with_report(format!("{}: detached from session {session}.", found.id)));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(session: &SessionId) -> Done {
-    let place = Place::here_or_new()?;
+fn read(session: &SessionId) -> CommandResult {
+    let place = CommandContext::here_or_new()?;
     let found = newest(&place, session)?;
     terminal::json(&shown(&found, session));
     Ok(ExitCode::SUCCESS)
@@ -353,13 +356,13 @@ fn shown(found: &SessionLoop, session: &SessionId) -> Value {
         "started_at": state.started_at,
         "last_activity": state.last_activity,
         "paused": state.paused(),
-        "error": state.given_up,
+        "error": state.cancelled_because,
         "notes": state.notes,
     })
 }
 
-/// The loop that the session carries.
-fn open_loop(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure> {
+/// The open loop attached to the session.
+fn open_loop(place: &CommandContext, session: &SessionId) -> Result<SessionLoop, CommandError> {
     let found = newest(place, session)?;
     match found.state.status {
         Status::Ended { verdict } => Err(over(session, verdict)),
@@ -367,12 +370,12 @@ fn open_loop(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure>
     }
 }
 
-fn newest(place: &Place, session: &SessionId) -> Result<SessionLoop, Failure> {
+fn newest(place: &CommandContext, session: &SessionId) -> Result<SessionLoop, CommandError> {
     loops_of(place, session)?.into_iter().next().ok_or_else(|| no_loop(session))
 }
 
-/// Every loop of that session: the one that it carries, wherever that is, then those of this repo, the newest first.
-fn loops_of(place: &Place, session: &SessionId) -> Result<Vec<SessionLoop>, Failure> {
+/// All loops of that session: the attached one in any repo, then those of this repo, newest first.
+fn loops_of(place: &CommandContext, session: &SessionId) -> Result<Vec<SessionLoop>, CommandError> {
     let mut all: Vec<SessionLoop> = SessionLoop::settle_of(&place.home, session)?.into_iter().collect();
     for id in place.repo_home.loops() {
         if all.iter().any(|known| known.id == id) {
@@ -384,12 +387,12 @@ fn loops_of(place: &Place, session: &SessionId) -> Result<Vec<SessionLoop>, Fail
     Ok(all)
 }
 
-fn no_loop(session: &SessionId) -> Failure {
-    Failure::new(exit::USAGE, format!("session {session} has no loop here"))
-        .hint(format!("`ralph state init {session} loop TASK` starts one"))
+fn no_loop(session: &SessionId) -> CommandError {
+    CommandError::new(exit::USAGE, format!("session {session} has no loop in this repo"))
+        .hint(format!("start one with `ralph state init {session} loop TASK`"))
 }
 
-fn over(session: &SessionId, verdict: Verdict) -> Failure {
-    Failure::new(exit::USAGE, format!("the loop of session {session} is over ({verdict})"))
-        .hint("`ralph verify` tells whether the tree passes now")
+fn over(session: &SessionId, verdict: Verdict) -> CommandError {
+    CommandError::new(exit::USAGE, format!("the loop of session {session} has ended ({verdict})"))
+        .hint("check the current files with `ralph verify`")
 }

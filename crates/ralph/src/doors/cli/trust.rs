@@ -1,101 +1,104 @@
-//! `ralph trust`: shows what would run, and accepts it. Nothing from a repo runs before.
+//! `ralph trust`: shows what would run, and accepts it. Nothing from a repo runs before that.
 
 use std::process::ExitCode;
 
 use ralph_core::clients::profile::{Profile, Value as Variable};
 use ralph_core::config::{Config, Guard, Reports};
-use ralph_core::ledger::facts::Standing;
+use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::duration;
-use ralph_core::model::gate::{Gate, Order};
+use ralph_core::model::gate::{Gate, GateOrder};
 use ralph_core::model::id::{Digest, GateName};
 use ralph_core::model::layout::Layout;
 use ralph_core::model::visible_text::mark;
 use serde_json::{Map, Value, json};
 
-use super::context::Place;
-use super::{Done, Failure};
+use super::context::CommandContext;
+use super::{CommandError, CommandResult};
 use crate::clients::surroundings;
 use crate::show::exit;
 use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 use crate::store::acceptance::{Acceptance, AcceptedBy};
-use crate::store::effective_gates::{self, Found};
+use crate::store::effective_gates::{self, GatesLookup};
 use crate::store::trust::Trust;
 use crate::sys::clock;
 
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  ralph trust                    show the gates, ask, accept (on a terminal)\n  \
-ralph trust --show             only show them and their SHA-256\n  \
-ralph trust --hash SHA256      accept without asking, if it is exactly this content (for CI)"
+ralph trust --show             show them and their SHA-256\n  \
+ralph trust --hash SHA256      accept exactly this content without asking (for CI)"
 )]
 pub(super) struct Arguments {
-    /// Only show what would run, and its SHA-256
+    /// Show what would run and its SHA-256, without accepting
     #[arg(long)]
     show: bool,
-    /// With --show: one JSON object
+    /// With --show: print one JSON object
     #[arg(long, requires = "show")]
     json: bool,
-    /// Accept without asking, if the content has exactly this SHA-256
+    /// Accept without asking if the content has exactly this SHA-256
     #[arg(long, value_name = "SHA256", conflicts_with_all = ["show", "revoke"])]
     hash: Option<String>,
-    /// Take back everything accepted for this repo
+    /// Revoke everything accepted for this repo
     #[arg(long, conflicts_with = "show")]
     revoke: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let place = Place::here(None)?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let place = CommandContext::here(None)?;
     if !arguments.show {
-        place.not_below_an_agent("accept gates or revoke them")?;
+        place.refuse_below_agent("accept gates or revoke them")?;
     }
     if arguments.revoke {
-        // What is not accepted guards no later session, and nobody would hear of it.
-        place.only_for_a_person("take back what was accepted")?;
+        // Revoked gates guard no later session, and the user would not be notified.
+        place.refuse_in_agent_shell("revoke trust")?;
         Trust::revoke(&place.home, &place.repo, clock::now())?;
-        terminal::say(
-            "Taken back. Nothing of this repo runs until it is accepted again; loops that hold an agent go on holding it.",
+        terminal::print(
+            "Revoked. Nothing from this repo runs until it is accepted again; agents that are blocked stay blocked.",
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let offered = Offered::of(&place)?;
+    let offered = OfferedDefinition::of(&place)?;
     if arguments.show {
         offered.show(&place, arguments.json);
         return Ok(ExitCode::SUCCESS);
     }
     match &arguments.hash {
         Some(text) => offered.accept_if(&place, text)?,
-        None if terminal::somebody_is_there() => {
+        None if terminal::is_interactive() => {
             if !show_and_ask(&place)? {
                 return Ok(ExitCode::from(exit::NEEDS_PERSON));
             }
         }
         None => {
             offered.show(&place, false);
-            return Err(Failure::new(exit::NEEDS_PERSON, "nobody is there to ask; nothing was accepted")
-                .hint(match surroundings::agent_shell() {
-                    Some(_) => "a person has to run `ralph trust` at a terminal".to_owned(),
-                    None => format!("to accept exactly this content: ralph trust --hash {}", offered.sha256),
-                }));
+            return Err(CommandError::new(
+                exit::NEEDS_PERSON,
+                "no terminal to ask for confirmation; nothing was accepted",
+            )
+            .hint(match surroundings::agent_shell() {
+                Some(_) => "run `ralph trust` in your own terminal".to_owned(),
+                None => format!("to accept exactly this content: ralph trust --hash {}", offered.sha256),
+            }));
         }
     }
-    let force = match who(&place) {
-        AcceptedBy::PersonAtATerminal => "These gates are in force now, whatever the file says later.",
+    let effect = match accepted_by(&place) {
+        AcceptedBy::PersonAtATerminal => "These gates are effective now, even if the file changes later.",
         AcceptedBy::Script => {
-            "In force for agents that are not being held yet; for one that is, a person has to accept at a terminal."
+            "Effective for agents that are not blocked yet; for a blocked one, run `ralph trust` in your own terminal."
         }
         AcceptedBy::AgentsShell { .. } => {
-            "Marked as accepted by an agent's shell: it counts for no stop of that session. A person should confirm it \
-             with `ralph trust` at a terminal."
+            "Marked as accepted by an agent's shell: it counts for no stop of that session. Confirm it \
+             with `ralph trust` in your own terminal."
         }
     };
-    terminal::say(format_args!("{} {force}", paint(GOOD, "Accepted.")));
+    terminal::print(format_args!("{} {effect}", paint(GOOD, "Accepted.")));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the gates and asks the person at the terminal.
-pub(super) fn show_and_ask(place: &Place) -> Result<bool, Failure> {
-    let offered = Offered::of(place)?;
+/// Shows the gates and asks the user at the terminal.
+pub(super) fn show_and_ask(place: &CommandContext) -> Result<bool, CommandError> {
+    let offered = OfferedDefinition::of(place)?;
     offered.show(place, false);
     let yes = terminal::ask("\nRun these commands in this folder whenever a guarded agent stops?");
     if yes {
@@ -104,58 +107,58 @@ pub(super) fn show_and_ask(place: &Place) -> Result<bool, Failure> {
     Ok(yes)
 }
 
-/// Whether what lies here was accepted before.
-pub(super) fn is_accepted(place: &Place) -> Result<bool, Failure> {
-    Ok(Offered::of(place)?.acceptance(place).is_some())
+/// Whether the current config is accepted already.
+pub(super) fn is_accepted(place: &CommandContext) -> Result<bool, CommandError> {
+    Ok(OfferedDefinition::of(place)?.acceptance(place).is_some())
 }
 
-/// Accepts what lies here; for a command that has just written it and asked.
-pub(super) fn accept_as_it_is(place: &Place) -> Result<(), Failure> {
-    Offered::of(place)?.accept(place)
+/// Accepts the current config; for a command that has just written it and asked.
+pub(super) fn accept_as_it_is(place: &CommandContext) -> Result<(), CommandError> {
+    OfferedDefinition::of(place)?.accept(place)
 }
 
-/// Who is accepting, as far as it can be told.
-fn who(place: &Place) -> AcceptedBy {
+/// Who is accepting, as far as can be detected.
+fn accepted_by(place: &CommandContext) -> AcceptedBy {
     let above = || place.agent_above().map(|above| above.name().to_owned());
     match surroundings::agent_shell().map(str::to_owned).or_else(above) {
         Some(client) => AcceptedBy::AgentsShell { client, session: surroundings::agent_session() },
-        None if terminal::somebody_is_there() => AcceptedBy::PersonAtATerminal,
+        None if terminal::is_interactive() => AcceptedBy::PersonAtATerminal,
         None => AcceptedBy::Script,
     }
 }
 
-/// What there is to accept.
-struct Offered {
+/// The definition to accept.
+struct OfferedDefinition {
     layout: Layout,
     text: Vec<u8>,
     sha256: Digest,
     config: Config,
 }
 
-impl Offered {
-    fn of(place: &Place) -> Result<Self, Failure> {
+impl OfferedDefinition {
+    fn of(place: &CommandContext) -> Result<Self, CommandError> {
         let (layout, text) = match (place.repo.config()?, place.repo.layout_by_folder()) {
             (Some(file), _) => (file.layout, file.text),
             (None, Some(layout)) => (layout, Vec::new()),
             (None, None) => {
-                return Err(Failure::new(exit::USAGE, "there is nothing to accept: no ralph.yaml")
-                    .hint("write one with a `verify:` list first"));
+                return Err(CommandError::new(exit::USAGE, "nothing to accept: no ralph.yaml found")
+                    .hint("create one with `ralph init`"));
             }
         };
         let config =
             effective_gates::parse(layout, &text, &place.settings().defaults()).map_err(|broken| {
                 terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
-                Failure::new(exit::USAGE, format!("{} cannot be read; nothing was accepted", broken.path))
+                CommandError::new(exit::USAGE, format!("cannot parse {}; nothing was accepted", broken.path))
             })?;
         Ok(Self { layout, sha256: Digest::of(&text), text, config })
     }
 
-    fn acceptance<'a>(&self, place: &'a Place) -> Option<&'a Acceptance> {
+    fn acceptance<'a>(&self, place: &'a CommandContext) -> Option<&'a Acceptance> {
         let accepted = place.accepted().ok()?;
         accepted.iter().find(|acceptance| acceptance.sha256 == self.sha256)
     }
 
-    fn show(&self, place: &Place, as_json: bool) {
+    fn show(&self, place: &CommandContext, as_json: bool) {
         let accepted = self.acceptance(place);
         let config = self.layout.data().config;
         if as_json {
@@ -174,7 +177,7 @@ impl Offered {
             }));
             return;
         }
-        terminal::say(format_args!(
+        terminal::print(format_args!(
             "{} {}",
             paint(STRONG, config),
             paint(FAINT, format!("in {}", mark(&place.repo.root.to_string_lossy())))
@@ -183,55 +186,57 @@ impl Offered {
             show_gate(gate);
         }
         if self.config.gates.is_empty() {
-            terminal::say("  no gates: completion markers of the task, where there are any");
+            terminal::print("  no gates: the task's completion markers are checked, if there are any");
         }
-        terminal::say(format_args!("  holds: {}", mark(&self.config.guard.names().join(", "))));
+        terminal::print(format_args!("  guards: {}", mark(&self.config.guard.names().join(", "))));
         let budget = budget(&self.config.budget);
         if !budget.is_empty() {
             let parts: Vec<String> = budget.into_iter().map(|part| part.text).collect();
-            terminal::say(format_args!("  budget: {}", parts.join(", ")));
+            terminal::print(format_args!("  budget: {}", parts.join(", ")));
         }
         for agent in &self.config.agents {
             show_agent(agent);
         }
         if let Some(reports) = self.config.reports {
-            terminal::say(format_args!("  reports: {}", reports.word()));
+            terminal::print(format_args!("  reports: {}", reports.word()));
         }
-        terminal::say(format_args!("  SHA-256 {}", self.sha256));
+        terminal::print(format_args!("  SHA-256 {}", self.sha256));
         match accepted {
             Some(acceptance) => {
                 let when = acceptance.at.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M").to_string();
-                terminal::say(format_args!("  {} on {when} by {}", paint(GOOD, "accepted"), acceptance.by));
+                terminal::print(format_args!("  {} on {when} by {}", paint(GOOD, "accepted"), acceptance.by));
             }
-            None => terminal::say(format_args!("  {}", paint(ODD, "not accepted"))),
+            None => terminal::print(format_args!("  {}", paint(ODD, "not accepted"))),
         }
         if !self.config.enabled {
-            terminal::say(format_args!("  {}", paint(ODD, "switched off by `enabled: false`: nothing runs")));
+            terminal::print(format_args!("  {}", paint(ODD, "disabled by `enabled: false`: no gate runs")));
         }
-        if let Ok(Found::InForce(in_force)) = place.found()
-            && let Standing::Changed { difference } = &in_force.standing
+        if let Ok(GatesLookup::Effective(effective)) = place.lookup_gates()
+            && let DefinitionStatus::Changed { difference } = &effective.definition_status
         {
             let difference = mark(difference.trim_end());
-            terminal::say(format_args!("\nWhat was accepted stays in force. The difference:\n{difference}"));
+            terminal::print(format_args!(
+                "\nThe accepted definition stays effective. The difference:\n{difference}"
+            ));
         }
     }
 
-    fn accept_if(&self, place: &Place, text: &str) -> Result<(), Failure> {
+    fn accept_if(&self, place: &CommandContext, text: &str) -> Result<(), CommandError> {
         let Some(expected) = Digest::parse(text) else {
-            return Err(Failure::new(exit::USAGE, format!("`{text}` is no SHA-256"))
+            return Err(CommandError::new(exit::USAGE, format!("`{text}` is not a SHA-256"))
                 .hint("`ralph trust --show` prints it"));
         };
         if expected != self.sha256 {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 exit::NEEDS_PERSON,
-                format!("the content is {}, not {expected}; nothing was accepted", self.sha256),
+                format!("the SHA-256 is {}, not {expected}; nothing was accepted", self.sha256),
             ));
         }
         self.accept(place)
     }
 
-    fn accept(&self, place: &Place) -> Result<(), Failure> {
-        let by = who(place);
+    fn accept(&self, place: &CommandContext) -> Result<(), CommandError> {
+        let by = accepted_by(place);
         let acceptance = Acceptance {
             sha256: self.sha256.clone(),
             layout: self.layout,
@@ -244,16 +249,16 @@ impl Offered {
     }
 }
 
-/// Text of the file, on lines that stay below the one they belong to.
+/// Text of the file, with its lines indented below their heading.
 fn shown(text: &str) -> String {
     mark(text).replace('\n', "\n  | ")
 }
 
-/// The command, and everything that makes its pass worth less.
+/// The command, and every option that weakens its result.
 fn show_gate(gate: &Gate) {
     let note = if gate.advisory { ", advisory: never blocks" } else { "" };
     let about = format!("({}{note})", duration::show(gate.timeout));
-    terminal::say(format_args!("  $ {}  {}", shown(gate.run.trim_end_matches('\n')), paint(FAINT, about)));
+    terminal::print(format_args!("  $ {}  {}", shown(gate.run.trim_end_matches('\n')), paint(FAINT, about)));
     let mut lines = Vec::new();
     if gate.name.as_str() != gate.run.trim() {
         lines.push(format!("name: {}", shown(gate.name.as_str())));
@@ -262,30 +267,30 @@ fn show_gate(gate: &Gate) {
         lines.push(format!("inputs: {} (only changes there count)", shown(&gate.inputs.join(", "))));
     }
     if gate.retries > 0 {
-        lines.push(format!("retries: {} (a failure is tried again)", gate.retries));
+        lines.push(format!("retries: {} (a failure is retried)", gate.retries));
     }
     if let Some(results) = &gate.results {
-        lines.push(format!("results: {} (names what fails)", shown(&results.to_string())));
+        lines.push(format!("results: {} (names the failures)", shown(&results.to_string())));
     }
     match &gate.order {
-        Order::AfterAllAbove => {}
-        Order::WithNeighbours => lines.push("parallel: runs beside its neighbours".into()),
-        Order::After(names) if names.is_empty() => lines.push("needs: nothing, runs at once".into()),
-        Order::After(names) => {
+        GateOrder::AfterAllAbove => {}
+        GateOrder::WithNeighbours => lines.push("parallel: runs together with its neighbours".into()),
+        GateOrder::After(names) if names.is_empty() => lines.push("needs: nothing, runs at once".into()),
+        GateOrder::After(names) => {
             let names: Vec<&str> = names.iter().map(GateName::as_str).collect();
             lines.push(format!("needs: {}", shown(&names.join(", "))));
         }
     }
     for line in lines {
-        terminal::say(format_args!("      {line}"));
+        terminal::print(format_args!("      {line}"));
     }
 }
 
 fn show_agent(agent: &Profile) {
-    terminal::say(format_args!("  agent {}: {}", shown(&agent.name), shown(&agent.command())));
-    terminal::say(format_args!("      max_iterations: {}", agent.max_iterations));
+    terminal::print(format_args!("  agent {}: {}", shown(&agent.name), shown(&agent.command())));
+    terminal::print(format_args!("      max_iterations: {}", agent.max_iterations));
     if let Some(model) = &agent.model {
-        terminal::say(format_args!("      model: {}", shown(model)));
+        terminal::print(format_args!("      model: {}", shown(model)));
     }
     for (name, value) in &agent.environment {
         let value = match value {
@@ -293,7 +298,7 @@ fn show_agent(agent: &Profile) {
             Variable::From(other) => format!(" from {}", shown(other)),
             Variable::Unset => " unset".into(),
         };
-        terminal::say(format_args!("      environment: {}{value}", shown(name)));
+        terminal::print(format_args!("      environment: {}{value}", shown(name)));
     }
 }
 
@@ -319,7 +324,7 @@ fn budget(budget: &Budget) -> Vec<BudgetPart> {
         add("attempts", "attempts", value);
     }
     if let Some(errors) = budget.errors {
-        add("errors", "errors in a row", json!(errors));
+        add("errors", "consecutive errors", json!(errors));
     }
     if let Some(on_exhausted) = budget.on_exhausted {
         add("on_exhausted", "at the limit:", json!(format!("{on_exhausted:?}").to_lowercase()));

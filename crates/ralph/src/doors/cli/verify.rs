@@ -1,4 +1,4 @@
-//! `ralph verify`: the plain door. What CI and people run, and what an agent may run to know before it stops.
+//! `ralph verify`: runs the gates for CI, users, and agents that want to check before they stop.
 
 use std::borrow::Cow;
 use std::fs;
@@ -7,38 +7,38 @@ use std::process::ExitCode;
 
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::Subject;
-use ralph_core::ledger::facts::{Facts, Standing};
+use ralph_core::ledger::facts::{DefinitionStatus, Facts};
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::finding::GatesSeen;
-use ralph_core::model::gate::{Answer, Gate, GateReport, Order};
-use ralph_core::model::limits::{Limits, Sourced};
+use ralph_core::model::gate::{CheckResult, Gate, GateOrder, GateReport};
+use ralph_core::model::limits::{Limits, WithOrigin};
 use ralph_core::model::preset;
-use ralph_core::model::verdict::{Reason, Trouble, Verdict};
-use ralph_core::say::{annotations, feedback, junit, sarif};
+use ralph_core::model::verdict::{EvaluationError, Reason, Verdict};
+use ralph_core::say::{annotations, junit, sarif, words};
 use serde_json::{Value, json};
 
-use super::context::Place;
-use super::{Done, Failure};
+use super::context::CommandContext;
+use super::{CommandError, CommandResult};
 use crate::loops::ancestry;
-use crate::loops::judge::{self, Asked, Case, EngineError};
+use crate::loops::judge::{EngineError, JudgeCase, JudgeOptions};
 use crate::show::exit;
-use crate::show::terminal::live::Live;
+use crate::show::terminal::live::GateDisplay;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
-use crate::store::effective_gates::{Found, InForce};
+use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::ledger;
 use crate::store::repo::Repo;
 use crate::sys::env;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  ralph verify              all gates, receipts where nothing changed\n  \
+    after_help = "Examples:\n  ralph verify              all gates, reusing receipts if nothing changed\n  \
 ralph verify test lint    only these two\n  ralph verify --fresh      run everything again\n  \
 ralph verify --junit verify.xml    for a CI system that shows test reports"
 )]
 pub(super) struct Arguments {
-    /// Only these gates
+    /// Run only these gates
     gates: Vec<String>,
-    /// Run everything, whatever receipts there are
+    /// Run everything, even with valid receipts
     #[arg(long)]
     fresh: bool,
     /// Do not stop at the first failure
@@ -47,10 +47,10 @@ pub(super) struct Arguments {
     /// Run at most this many gates at once (only gates marked `parallel` or with `needs` run together)
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Time-out of gates that have none of their own
+    /// Timeout for gates without one
     #[arg(long, value_name = "TIME")]
     gate_timeout: Option<String>,
-    /// One JSON object on stdout, for scripts
+    /// Print one JSON object on stdout, for scripts
     #[arg(long)]
     json: bool,
     /// Also write the gates and their failing tests to FILE as JUnit XML
@@ -59,12 +59,12 @@ pub(super) struct Arguments {
     /// Also write failing tests and problems to FILE as SARIF, for code scanning
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// Print failing tests and problems as annotations of this CI system (default: github inside GitHub Actions)
+    /// Print failing tests and problems as annotations for this CI system (default: github inside GitHub Actions)
     #[arg(long, value_name = "SYSTEM")]
     annotations: Option<Annotations>,
 }
 
-/// Where failures are shown beside the code.
+/// The CI system that annotates the code.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Annotations {
     Github,
@@ -72,8 +72,8 @@ enum Annotations {
 }
 
 impl Arguments {
-    /// The reports for other tools, written before the result is printed: it is the last word.
-    fn write_reports(&self, reports: &[GateReport], root: &Path) -> Result<(), Failure> {
+    /// Writes the reports for other tools before the result, which is printed last.
+    fn write_reports(&self, reports: &[GateReport], root: &Path) -> Result<(), CommandError> {
         let root = root.to_string_lossy();
         if let Some(file) = &self.junit {
             write_report(file, junit::xml(reports))?;
@@ -83,8 +83,8 @@ impl Arguments {
         }
         if self.annotates() {
             for line in annotations::github(reports, &root) {
-                // GitHub reads both streams; stdout is the JSON object's.
-                if self.json { terminal::remark(line) } else { terminal::say(line) }
+                // GitHub reads both streams; stdout is for the JSON object.
+                if self.json { terminal::remark(line) } else { terminal::print(line) }
             }
         }
         Ok(())
@@ -96,56 +96,57 @@ impl Arguments {
     }
 }
 
-fn write_report(file: &Path, text: String) -> Result<(), Failure> {
+fn write_report(file: &Path, text: String) -> Result<(), CommandError> {
     fs::write(file, text).map_err(|error| {
-        Failure::new(exit::USAGE, format!("{} cannot be written: {error}", file.display()))
-            .hint("the gates ran, but their report is missing; name a file in a folder that exists")
+        CommandError::new(exit::USAGE, format!("cannot write {}: {error}", file.display()))
+            .hint("the gates ran, but their report is missing; use a path in an existing folder")
     })
 }
 
-pub(super) fn run(arguments: &Arguments) -> Done {
-    let mut place = Place::here(arguments.gate_timeout.as_deref())?;
+pub(super) fn run(arguments: &Arguments) -> CommandResult {
+    let mut place = CommandContext::here(arguments.gate_timeout.as_deref())?;
     if ancestry::inside_gate_of(&place.repo_home) {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             exit::USAGE,
-            "already running inside a gate of this repo: `ralph verify` would wait for itself",
+            "already running inside a gate of this repo; `ralph verify` would deadlock",
         )
-        .hint("take `ralph verify` out of the `verify:` list"));
+        .hint("remove `ralph verify` from the `verify:` list"));
     }
-    let mut in_force = accepted(&mut place, arguments.json)?;
-    if in_force.config.gates.is_empty() || !in_force.config.enabled {
-        return Err(no_gates(&place.repo, &in_force));
+    let mut effective = accepted(&mut place, arguments.json)?;
+    if effective.config.gates.is_empty() || !effective.config.enabled {
+        return Err(no_gates(&place.repo, &effective));
     }
     let subset = !arguments.gates.is_empty();
     if subset {
-        in_force.config.gates = chosen(&in_force.config.gates, &arguments.gates)?;
+        effective.config.gates = chosen(&effective.config.gates, &arguments.gates)?;
     }
-    let mut case = plain_case(&place, &in_force);
+    let mut case = verify_case(&place, &effective);
     case.is_part = subset;
-    let asked = Asked {
-        jobs: arguments.jobs.unwrap_or_else(judge::jobs),
+    let options = JudgeOptions {
+        jobs: arguments.jobs,
         keep_going: arguments.keep_going,
         fresh: arguments.fresh,
-        ..Asked::all_of_it()
+        ..JudgeOptions::without_deadline()
     };
-    let mut live = Live::new(&in_force.config.gates, arguments.json);
-    let judged = if subset { case.look(&asked, &mut live) } else { case.judge(&asked, &mut live) };
+    let mut live = GateDisplay::new(&effective.config.gates, arguments.json);
+    let judged =
+        if subset { case.run_without_verdict(&options, &mut live) } else { case.judge(&options, &mut live) };
     let outcome = match judged {
         Err(EngineError::Interrupted(signal)) => {
             drop(live);
             terminal::remark(
-                "Interrupted: the gates were ended with all their processes; nothing was verified.",
+                "Interrupted: the gates and all their processes were ended; nothing was verified.",
             );
             return Ok(exit::by_signal(signal));
         }
         other => other?,
     };
-    if terminal::somebody_is_there() && place.is_the_users() {
-        // A person looks: what `.gitignore` says now is what they know.
+    if terminal::is_interactive() && place.is_run_by_user() {
+        // The user runs this, so the current `.gitignore` counts as seen.
         place.remember_ignore_rules()?;
     }
     drop(live);
-    let result = Verified::from(&outcome.decision, &outcome.facts, subset);
+    let result = VerifyResult::from(&outcome.decision, &outcome.facts, subset);
     arguments.write_reports(result.reports(), &place.workspace.repo.root)?;
     if arguments.json {
         terminal::json(&result.json());
@@ -155,115 +156,123 @@ pub(super) fn run(arguments: &Arguments) -> Done {
     Ok(ExitCode::from(result.exit_code()))
 }
 
-/// The accepted definition; on a terminal the person may accept it now.
-pub(super) fn accepted(place: &mut Place, asks_nobody: bool) -> Result<Box<InForce>, Failure> {
+/// The accepted definition; on a terminal the user may accept it now.
+pub(super) fn accepted(
+    place: &mut CommandContext,
+    asks_nobody: bool,
+) -> Result<Box<EffectiveGates>, CommandError> {
     let refused = |what: &str| {
-        Failure::new(exit::NEEDS_PERSON, what)
-            .hint("look at them with `ralph trust --show`, accept them with `ralph trust`")
+        CommandError::new(exit::NEEDS_PERSON, what)
+            .hint("review them with `ralph trust --show`, then accept them with `ralph trust`")
     };
-    match place.found()? {
-        Found::Nothing => Err(nothing_here()),
-        Found::Revoked if place.repo.config()?.is_none() => Err(nothing_here()),
-        Found::Untrusted(_) | Found::Revoked if !asks_nobody && terminal::somebody_is_there() => {
+    match place.lookup_gates()? {
+        GatesLookup::Nothing => Err(no_config()),
+        GatesLookup::Revoked if place.repo.config()?.is_none() => Err(no_config()),
+        GatesLookup::Untrusted(_) | GatesLookup::Revoked if !asks_nobody && terminal::is_interactive() => {
             super::trust::show_and_ask(place)?;
-            place.workspace = place.workspace.anew();
-            match place.found()? {
-                Found::InForce(in_force) => Ok(in_force),
+            place.workspace = place.workspace.reload_trust();
+            match place.lookup_gates()? {
+                GatesLookup::Effective(effective) => Ok(effective),
                 _ => Err(refused("the gates of this repo were not accepted")),
             }
         }
-        Found::Untrusted(_) | Found::Revoked => {
-            Err(refused("no person has accepted the gates of this repo; nothing was run"))
+        GatesLookup::Untrusted(_) | GatesLookup::Revoked => {
+            Err(refused("the gates of this repo are not accepted; nothing was run"))
         }
-        Found::InForce(in_force) => match (&in_force.broken, &in_force.standing) {
+        GatesLookup::Effective(effective) => match (&effective.broken, &effective.definition_status) {
             (Some(broken), _) => {
                 terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
-                Err(Failure::new(exit::USAGE, format!("{} cannot be read; nothing was run", broken.path)))
+                Err(CommandError::new(exit::USAGE, format!("cannot parse {}; nothing was run", broken.path)))
             }
-            (None, Standing::Accepted | Standing::AcceptedSince) => {
-                if let Some(by) = place.unconfirmed(&in_force) {
+            (None, DefinitionStatus::Accepted | DefinitionStatus::AcceptedSince) => {
+                if let Some(by) = place.unconfirmed(&effective) {
                     terminal::remark(format_args!(
-                        "note: no person has confirmed these gates, they were accepted by {by}; `ralph trust` at a terminal does"
+                        "note: these gates were accepted by {by}, not by you; confirm them with `ralph trust` in your own terminal"
                     ));
                 }
-                Ok(in_force)
+                Ok(effective)
             }
-            (None, Standing::Changed { difference }) => {
+            (None, DefinitionStatus::Changed { difference }) => {
                 terminal::remark(difference);
-                Err(refused("the gate definition is not the accepted one; nothing was run"))
+                Err(refused("the gate definition differs from the accepted one; nothing was run"))
             }
-            (None, Standing::Revoked) => Err(refused("trust in this repo was taken back; nothing was run")),
+            (None, DefinitionStatus::Revoked) => {
+                Err(refused("trust in this repo was revoked; nothing was run"))
+            }
         },
     }
 }
 
-fn nothing_here() -> Failure {
-    Failure::new(exit::USAGE, "there are no gates here: no ralph.yaml")
-        .hint("`ralph init` finds them and writes it")
+fn no_config() -> CommandError {
+    CommandError::new(exit::USAGE, "no gates: no ralph.yaml found").hint("create one with `ralph init`")
 }
 
-pub(super) fn no_gates(repo: &Repo, in_force: &InForce) -> Failure {
-    let config = in_force.layout.data().config;
-    let why = if in_force.config.enabled {
-        "its `verify:` list is empty"
-    } else {
-        "`enabled: false` switches it off"
-    };
-    Failure::new(exit::USAGE, format!("no gates: {why} in {}", repo.root.join(config).display()))
+pub(super) fn no_gates(repo: &Repo, effective: &EffectiveGates) -> CommandError {
+    let config = effective.layout.data().config;
+    let why =
+        if effective.config.enabled { "its `verify:` list is empty" } else { "disabled by `enabled: false`" };
+    CommandError::new(exit::USAGE, format!("no gates: {why} in {}", repo.root.join(config).display()))
         .hint("nothing can be verified without a gate")
 }
 
-fn chosen(gates: &[Gate], words: &[String]) -> Result<Vec<Gate>, Failure> {
+fn chosen(gates: &[Gate], words: &[String]) -> Result<Vec<Gate>, CommandError> {
     if let Some(unknown) =
         words.iter().find(|word| !gates.iter().any(|gate| gate.name.as_str() == word.as_str()))
     {
         let names = gates.iter().map(|gate| format!("`{}`", gate.name)).collect::<Vec<_>>().join(", ");
-        return Err(Failure::new(exit::USAGE, format!("there is no gate `{unknown}`"))
-            .hint(format!("there are: {names}")));
+        return Err(CommandError::new(exit::USAGE, format!("unknown gate `{unknown}`"))
+            .hint(format!("available: {names}")));
     }
     let kept = |gate: &&Gate| words.iter().any(|word| word == gate.name.as_str());
     let mut chosen: Vec<Gate> = gates.iter().filter(kept).cloned().collect();
     let names: Vec<_> = chosen.iter().map(|gate| gate.name.clone()).collect();
     for gate in &mut chosen {
-        if let Order::After(needs) = &mut gate.order {
+        if let GateOrder::After(needs) = &mut gate.order {
             needs.retain(|need| names.contains(need));
         }
     }
     Ok(chosen)
 }
 
-pub(super) fn plain_case<'a>(place: &'a Place, in_force: &'a InForce) -> Case<'a> {
-    // A wish to know is never used up, and nobody is blocked by it.
-    let mut limits = Limits::new(&preset::CHECK, in_force.layout.data().clocks);
-    limits.attempts = Sourced::default(Attempts::Unlimited);
-    limits.errors = Sourced::default(u32::MAX);
-    limits.clock = Sourced::default(None);
-    // What an agent's shell makes stands in for nothing, green or red.
+pub(super) fn verify_case<'a>(place: &'a CommandContext, effective: &'a EffectiveGates) -> JudgeCase<'a> {
+    // `ralph verify` has no budget and blocks nothing.
+    let mut limits = Limits::new(&preset::CHECK, effective.layout.data().clocks);
+    limits.attempts = WithOrigin::default(Attempts::Unlimited);
+    limits.errors = WithOrigin::default(u32::MAX);
+    limits.clock = WithOrigin::default(None);
+    // Results of an agent's shell are never reused, passed or failed.
     let is_users = !place.is_agents_shell();
-    let id = if is_users { ledger::plain_loop() } else { ledger::agents_plain_loop() };
-    Case { limits, uses_receipts: is_users, ..Case::new(place, in_force, id, Subject::Plain, &preset::CHECK) }
+    let id = if is_users { ledger::verify_loop() } else { ledger::agent_verify_loop() };
+    JudgeCase {
+        limits,
+        uses_receipts: is_users,
+        ..JudgeCase::new(place, effective, id, Subject::Plain, &preset::CHECK)
+    }
 }
 
-/// What a run of `verify` says.
-pub(super) struct Verified<'a> {
+/// The result of a `verify` run.
+pub(super) struct VerifyResult<'a> {
     verdict: Verdict,
     reason: Cow<'a, Reason>,
     facts: &'a Facts,
     subset: bool,
 }
 
-impl<'a> Verified<'a> {
+impl<'a> VerifyResult<'a> {
     pub(super) fn from(decision: &'a Decision, facts: &'a Facts, subset: bool) -> Self {
         let (verdict, reason) = match decision {
-            Decision::LetGo { verdict, reason, .. } => (*verdict, Cow::Borrowed(reason)),
-            Decision::Hold { reason, .. } => (Verdict::Held, Cow::Borrowed(reason)),
+            Decision::Allow { verdict, reason, .. } => (*verdict, Cow::Borrowed(reason)),
+            Decision::Block { reason, .. } => (Verdict::Blocked, Cow::Borrowed(reason)),
             Decision::Wait { what, .. } => {
                 (Verdict::Waiting, Cow::Owned(Reason::NotYet { what: what.clone() }))
             }
-            // The core judges every plain look. Should it not, that is no reason to say anything but "not verified".
+            // The core always judges `verify` runs; if it ever does not, report "not verified".
             Decision::Gather | Decision::Ignore(_) => {
                 let why = "the gates were not judged; run `ralph verify` again".to_owned();
-                (Verdict::Held, Cow::Owned(Reason::CannotTell { trouble: Trouble::Busy { why } }))
+                (
+                    Verdict::Blocked,
+                    Cow::Owned(Reason::NotEvaluated { trouble: EvaluationError::Busy { why } }),
+                )
             }
         };
         Self { verdict, reason, facts, subset }
@@ -283,9 +292,9 @@ impl<'a> Verified<'a> {
 
     fn sentence(&self) -> String {
         match self.verdict {
-            Verdict::Verified if self.subset => "These gates passed; the others were not looked at".into(),
+            Verdict::Verified if self.subset => "These gates passed; the others were not run".into(),
             Verdict::Verified => self.facts.layout.data().phrases.passed.to_owned(),
-            _ => format!("Verification failed: {}", feedback::sentence(&self.reason)),
+            _ => format!("Verification failed: {}", words::reason(&self.reason)),
         }
     }
 
@@ -293,9 +302,9 @@ impl<'a> Verified<'a> {
         let reports = self.reports();
         let width = table::width(reports.iter().map(|report| &report.gate));
         for report in reports {
-            terminal::say(table::line(report, width));
+            terminal::print(table::line(report, width));
         }
-        for report in reports.iter().filter(|report| report.answer() != Answer::Pass) {
+        for report in reports.iter().filter(|report| report.answer() != CheckResult::Pass) {
             table::behind(report);
         }
         let style = if self.verdict == Verdict::Verified { GOOD } else { BAD };
@@ -303,7 +312,7 @@ impl<'a> Verified<'a> {
             .gates()
             .map(|seen| seen.tree.as_str().chars().take(12).collect::<String>())
             .unwrap_or_default();
-        terminal::say(format_args!(
+        terminal::print(format_args!(
             "\n{}  {}",
             paint(style, self.sentence()),
             paint(FAINT, format!("tree {tree}"))
@@ -333,7 +342,7 @@ fn gate_json(report: &GateReport) -> Value {
         "name": report.gate,
         "run": report.run,
         "outcome": report.outcome,
-        "passed": report.outcome.answer() == Answer::Pass,
+        "passed": report.outcome.answer() == CheckResult::Pass,
         "advisory": report.advisory,
         "flaky": report.flaky(),
         "reused": report.reused(),

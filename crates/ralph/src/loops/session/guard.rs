@@ -1,30 +1,31 @@
-//! The always-on guard: a session that changed the tree since the person's last prompt is judged by the gates when it
-//! stops. A session that only talked is not, nor are the person's own edits.
+//! The always-on guard: a session that changed the tree since the user's last prompt is judged by the gates when it stops.
+//! Sessions that only talked and the user's own edits are not judged.
 
 use ralph_core::claims::completion_marker;
 use ralph_core::clients::hook::{BackgroundWork, HookReply};
 use ralph_core::config::Guard;
-use ralph_core::ledger::decide::{Decision, Ignored};
+use ralph_core::ledger::decide::{Decision, IgnoredBecause};
 use ralph_core::ledger::event::{Event, FailureMark, PauseCause, Subject};
 use ralph_core::ledger::facts::SessionStop;
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::ledger::transition::{Happening, happen};
+use ralph_core::ledger::transition::{Transition, apply};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
 use ralph_core::model::preset;
 use ralph_core::model::verdict::Reason;
 use ralph_core::say::lang::fill;
-use ralph_core::say::{feedback, telling};
+use ralph_core::say::{feedback, loop_texts, words};
 
 use crate::clients::client::ToolKind;
-use crate::loops::judge::{self, Case, Outcome};
+use crate::loops::judge::{self, JudgeCase, Judged};
 use crate::loops::session::event::{NotChecked, SessionEvent};
-use crate::loops::session::stop::{judged_before, tell, waits};
+use crate::loops::session::lifecycle::NOT_ACCEPTED;
+use crate::loops::session::stop::{already_judged_notice, notify_user, waiting_line};
 use crate::show::language;
 use crate::store::acceptance::Beginning;
-use crate::store::effective_gates::{self, Found, InForce};
+use crate::store::effective_gates::{self, EffectiveGates, GatesLookup};
 use crate::store::ledger::{self, Loop};
 use crate::store::repo::{ConfigFile, Repo};
-use crate::store::sessions::{self, Watched};
+use crate::store::sessions::{self, WatchedSession};
 use crate::store::settings::Settings;
 use crate::store::trust::Trust;
 use crate::store::workspace::Workspace;
@@ -32,45 +33,47 @@ use crate::store::{notices, rewritten_files};
 use crate::sys::clock;
 use crate::work_tree::fingerprint::TreeMemory;
 
-/// How many loops of a repo are asked what they know of a tree, the ones last active first.
+/// How many loops of a repo are searched for results on a tree, most recently active first.
 const MOST_LOOKED_AT: usize = 20;
 
 /// A repo whose sessions are guarded.
-pub(crate) struct Guarded {
+pub(crate) struct GuardedRepo {
     pub(crate) workspace: Workspace,
 }
 
 /// What guards a session.
-enum Guards {
-    Definition(Box<InForce>),
-    /// It was taken back.
+enum SessionGuard {
+    Definition(Box<EffectiveGates>),
+    /// Trust was revoked.
     Revoked,
-    /// Nothing that counts does.
+    /// No effective guard.
     Nothing,
 }
 
-impl Guarded {
-    /// What the ledger of this session's guard says.
+impl GuardedRepo {
+    /// The state in the ledger of this session's guard.
     fn state(&self, door: &SessionEvent<'_>) -> Result<State, NotChecked> {
         Ok(self.workspace.state_of(&guard_id(door.session))?)
     }
 
-    fn by(&self, door: &SessionEvent<'_>, state: &State) -> Result<Guards, NotChecked> {
+    fn effective_guard(&self, door: &SessionEvent<'_>, state: &State) -> Result<SessionGuard, NotChecked> {
         let beginning = match &state.watch {
             _ if state.is_running() => Beginning::of_loop(Some(state)),
             Some(watch) => Beginning::Session(&watch.accepted),
             None => Beginning::Unknown,
         };
         Ok(match self.workspace.gates_for(Some(door.session), beginning)? {
-            Found::InForce(it) if it.config.enabled && it.config.guard.holds_session() => {
-                Guards::Definition(it)
+            GatesLookup::Effective(it) if it.config.enabled && it.config.guard.guards_session() => {
+                SessionGuard::Definition(it)
             }
-            Found::Revoked => Guards::Revoked,
-            Found::InForce(_) | Found::Untrusted(_) | Found::Nothing => Guards::Nothing,
+            GatesLookup::Revoked => SessionGuard::Revoked,
+            GatesLookup::Effective(_) | GatesLookup::Untrusted(_) | GatesLookup::Nothing => {
+                SessionGuard::Nothing
+            }
         })
     }
 
-    /// What is known to fail on the tree that the first prompt of a session finds: what is recorded later does not count.
+    /// The failures known for the tree at a session's first prompt; later records do not count.
     fn known_failures(
         &self,
         door: &SessionEvent<'_>,
@@ -79,7 +82,7 @@ impl Guarded {
         if self.state(door)?.watch.is_some() {
             return Ok(Vec::new());
         }
-        let by_agent = ledger::agents_plain_loop();
+        let by_agent = ledger::agent_verify_loop();
         let others =
             self.workspace.repo_home.loops().into_iter().filter(|id| *id != by_agent).take(MOST_LOOKED_AT);
         for id in others {
@@ -91,25 +94,27 @@ impl Guarded {
         Ok(Vec::new())
     }
 
-    /// Whether there is a guard for this session now.
-    fn holds(&self, door: &SessionEvent<'_>) -> Result<bool, NotChecked> {
-        let guards = self.by(door, &self.state(door)?)?;
-        Ok(matches!(guards, Guards::Definition(_)))
+    fn is_active(&self, door: &SessionEvent<'_>) -> Result<bool, NotChecked> {
+        let guards = self.effective_guard(door, &self.state(door)?)?;
+        Ok(matches!(guards, SessionGuard::Definition(_)))
     }
 }
 
 impl SessionEvent<'_> {
-    /// The repo of this session, where some accepted definition guards sessions. One look at the file of what was
-    /// accepted tells most of them that none does.
-    pub(crate) fn guarded(&self) -> Result<Option<Guarded>, NotChecked> {
-        let text = Trust::read(self.home)?;
-        if !text.may_guard_sessions() {
-            return Ok(None);
-        }
-        let trust = text.parse()?;
-        // Where it was watched it stays guarded, wherever the agent goes and whatever it moves.
+    /// The repo of this session, if an accepted definition guards sessions. One look at the acceptance file rules out most
+    /// sessions.
+    pub(crate) fn guarded(&self) -> Result<Option<GuardedRepo>, NotChecked> {
+        let read_before = self.found.get().and_then(Option::as_ref).map(Workspace::trust).transpose()?;
+        let trust = match read_before {
+            Some(trust) => trust.clone(),
+            None => match Trust::read(self.home)? {
+                text if text.may_guard_sessions() => text.parse()?,
+                _ => return Ok(None),
+            },
+        };
+        // A watched session stays guarded wherever the agent goes and whatever it moves.
         let watched = sessions::watched(self.home, self.session)?.map(|watched| Repo::known(&watched.root));
-        let is_guarded = |repo: &Repo| trust.ever_held(repo, Guard::holds_session);
+        let is_guarded = |repo: &Repo| trust.ever_guarded(repo, Guard::guards_session);
         let repo = match (watched.filter(is_guarded), self.folder()) {
             (Some(repo), _) => Some(repo),
             (None, Some(folder)) => trust.repo_of(&folder)?.filter(is_guarded),
@@ -117,28 +122,29 @@ impl SessionEvent<'_> {
         };
         let Some(repo) = repo else { return Ok(None) };
         let workspace = self.with_options(Workspace::new(self.home, repo).with_trust(trust));
-        Ok(Some(Guarded { workspace }))
+        Ok(Some(GuardedRepo { workspace }))
     }
 
     pub(crate) fn is_guarded(&self) -> Result<bool, NotChecked> {
-        self.guarded()?.map_or(Ok(false), |guarded| guarded.holds(self))
+        self.guarded()?.map_or(Ok(false), |guarded| guarded.is_active(self))
     }
 
-    /// The person asked for something: from here on it is told whether the agent writes. Words typed into a running turn
-    /// carry that turn's number and change nothing.
-    pub(crate) fn watch_from_here(&self) -> Result<(), NotChecked> {
+    /// The user submitted a prompt: from here on, writes by the agent are tracked. Text typed into a running turn carries
+    /// that turn's number and changes nothing.
+    pub(crate) fn start_watching(&self) -> Result<(), NotChecked> {
         let Some(guarded) = self.guarded()? else { return Ok(()) };
         let known = sessions::watched(self.home, self.session)?;
         if known.is_some_and(|known| self.call.prompt.as_ref().is_some_and(|turn| known.knows(turn))) {
             return Ok(());
         }
-        if !guarded.holds(self)? {
+        if !guarded.is_active(self)? {
             return Ok(sessions::unwatch(self.home, self.session)?);
         }
         let workspace = &guarded.workspace;
         workspace.repo_home.create()?;
         let memory = TreeMemory::default();
-        let tree = judge::tree_reader(workspace).remembering(&memory).read()?;
+        let effective = self.accepted_gates(workspace)?;
+        let tree = judge::tree_reader(workspace, effective.as_ref()).remembering(&memory).read()?;
         let counting = workspace.acceptances_for(Some(self.session), Beginning::Unknown)?.counting;
         let seen = Event::PromptSeen {
             prompt: self.call.prompt.clone(),
@@ -148,7 +154,7 @@ impl SessionEvent<'_> {
             red: guarded.known_failures(self, &TreeHash::new(tree.hash()))?,
         };
         workspace.loop_of(&guard_id(self.session)).append(&[seen])?;
-        let watched = Watched {
+        let watched = WatchedSession {
             session: self.session.clone(),
             root: workspace.repo.root.clone(),
             prompt: self.call.prompt.clone(),
@@ -160,7 +166,7 @@ impl SessionEvent<'_> {
         Ok(sessions::watch(self.home, &watched)?)
     }
 
-    /// The client told the session something, which made a turn with a number of its own and is no prompt.
+    /// A client notification started a turn with its own number; it is not a prompt.
     pub(crate) fn note_notification(&self) -> Result<(), NotChecked> {
         let (Some(turn), Some(mut watched)) =
             (&self.call.prompt, sessions::watched(self.home, self.session)?)
@@ -174,9 +180,9 @@ impl SessionEvent<'_> {
         Ok(sessions::watch(self.home, &watched)?)
     }
 
-    /// What is known of this session, in the turn that this event is part of. A turn that nothing announced is that of a
-    /// prompt which the person typed into the one before. Sub-agents go on in the turn that started them.
-    fn watched_in_this_turn(&self) -> Result<Option<Watched>, NotChecked> {
+    /// The watch record of this session, in the turn of this event. An unannounced turn belongs to a prompt that the user
+    /// typed into the previous one. Sub-agents continue the turn that started them.
+    fn watched_in_this_turn(&self) -> Result<Option<WatchedSession>, NotChecked> {
         let Some(mut watched) = sessions::watched(self.home, self.session)? else { return Ok(None) };
         if let (Some(turn), None) = (&self.call.prompt, &self.call.agent)
             && !watched.knows(turn)
@@ -188,9 +194,9 @@ impl SessionEvent<'_> {
         Ok(Some(watched))
     }
 
-    /// A tool ran that may have written.
+    /// A tool that can write has run.
     pub(crate) fn note_writing(&self, tool: &str) -> Result<(), NotChecked> {
-        // Who plans does not write; what was written before that counts.
+        // Plan mode does not write; earlier writes still count.
         if self.client.tools.kind(tool) != ToolKind::Writes || self.call.is_planning {
             return Ok(());
         }
@@ -199,22 +205,22 @@ impl SessionEvent<'_> {
                 let repo_home = self.home.repo(&Repo::known(&watched.root).id());
                 let wrote = Event::Wrote { tool: tool.to_owned() };
                 Loop::new(&repo_home, &guard_id(self.session)).append(&[wrote])?;
-                Ok(sessions::watch(self.home, &Watched { wrote: true, ..watched })?)
+                Ok(sessions::watch(self.home, &WatchedSession { wrote: true, ..watched })?)
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    pub(crate) fn guarded_session_stops(
+    pub(crate) fn on_guarded_session_stop(
         &self,
         background: &[BackgroundWork],
     ) -> Result<HookReply, NotChecked> {
         let watched = self.watched_in_this_turn()?;
-        let Some(guarded) = self.guarded()? else { return self.tell_of_lost_guard() };
+        let Some(guarded) = self.guarded()? else { return self.report_lost_guard() };
         let state = guarded.state(self)?;
         let Some(watched) = watched.or_else(|| self.watched_by_ledger(&guarded, &state)) else {
-            return if guarded.holds(self)? {
-                self.tell_once(NO_RECORD.to_owned())
+            return if guarded.is_active(self)? {
+                self.notify_once(NO_RECORD.to_owned())
             } else {
                 Ok(HookReply::Silent)
             };
@@ -222,10 +228,10 @@ impl SessionEvent<'_> {
         GuardedStop { door: self, guarded, state, watched, background }.answer()
     }
 
-    /// What the ledger knows where the file beside it is gone: then the session may have written anything.
-    fn watched_by_ledger(&self, guarded: &Guarded, state: &State) -> Option<Watched> {
+    /// The watch record from the ledger if its file is gone; the session may then have written anything.
+    fn watched_by_ledger(&self, guarded: &GuardedRepo, state: &State) -> Option<WatchedSession> {
         let watch = state.watch.as_ref()?;
-        Some(Watched {
+        Some(WatchedSession {
             session: self.session.clone(),
             root: guarded.workspace.repo.root.clone(),
             prompt: self.call.prompt.clone().or_else(|| watch.prompt.clone()),
@@ -236,114 +242,137 @@ impl SessionEvent<'_> {
         })
     }
 
-    /// The repo asks for its sessions to be guarded, and nothing that was accepted is known: it never was, or what ralph
-    /// remembers is gone.
-    fn tell_of_lost_guard(&self) -> Result<HookReply, NotChecked> {
+    /// The repo's config guards sessions, but no acceptance is known: there never was one, or ralph's records are gone.
+    fn report_lost_guard(&self) -> Result<HookReply, NotChecked> {
         let asks = |file: &ConfigFile| {
             file.text.windows(7).any(|window| window == b"session")
                 && effective_gates::parse(
                     file.layout,
                     &file.text,
-                    &Settings::load_or_trouble(None).defaults(),
+                    &Settings::load_or_defaults(None).defaults(),
                 )
-                .is_ok_and(|config| config.enabled && config.guard.holds_session())
+                .is_ok_and(|config| config.enabled && config.guard.guards_session())
         };
         let Some(workspace) = self.workspace()? else { return Ok(HookReply::Silent) };
         let (trust, repo) = (workspace.trust()?, &workspace.repo);
         if workspace.state_of(&guard_id(self.session))?.is_running() {
-            return Ok(tell(format!(
-                "ralph: this session is blocked by the gates of {}, but what guarded it is gone; this stop was not checked. \
+            return Ok(notify_user(format!(
+                "ralph: this session is blocked by the gates of {}, but the record of the guard is missing; this stop was not checked. \
                  UNVERIFIED.",
                 repo.root.display()
             )));
         }
         match repo.config() {
-            Ok(Some(file)) if asks(&file) && trust.revoked_at(repo).is_none() => self.tell_once(format!(
+            Ok(Some(file)) if asks(&file) && trust.revoked_at(repo).is_none() => self.notify_once(format!(
                 "ralph: {} guards sessions, but no accepted guard is known for {}; this stop was not checked. UNVERIFIED. \
-                 Look at the gates and accept them with `ralph trust`.",
+                 Review the gates and accept them with `ralph trust`.",
                 file.path,
                 repo.root.display()
             )),
-            _ => Ok(HookReply::Silent),
+            _ => match self.nothing_is_enforced()? {
+                // A sub-agent's stop may have said so already.
+                Some(_) if notices::was_shown(self.home, self.session, NOT_ACCEPTED) => Ok(HookReply::Silent),
+                Some(line) => self.notify_once(line),
+                None => Ok(HookReply::Silent),
+            },
         }
     }
 
-    /// Tells the user something that is said once in a session.
-    pub(crate) fn tell_once(&self, line: String) -> Result<HookReply, NotChecked> {
-        let first = notices::say_once(self.home, self.session, &line)?;
-        Ok(if first { tell(line) } else { HookReply::Silent })
+    /// Whether this session is guarded.
+    pub(crate) fn guard_status(&self) -> Result<GuardStatus, NotChecked> {
+        let Some(guarded) = self.guarded()? else { return Ok(GuardStatus::Off) };
+        if !guarded.is_active(self)? {
+            return Ok(GuardStatus::Off);
+        }
+        let state = guarded.workspace.state_of(&guard_id(self.session))?;
+        Ok(if state.paused().is_some() { GuardStatus::Paused } else { GuardStatus::On })
     }
 
-    /// Frees or holds again a guarded session; whether that made a difference is told.
-    pub(crate) fn guard_happens(&self, happening: &Happening) -> Result<bool, NotChecked> {
+    /// Shows the user a notice once per session.
+    pub(crate) fn notify_once(&self, line: String) -> Result<HookReply, NotChecked> {
+        let first = notices::mark_as_shown(self.home, self.session, &line)?;
+        Ok(if first { notify_user(line) } else { HookReply::Silent })
+    }
+
+    /// Releases a guarded session or blocks it again; returns whether anything changed.
+    pub(crate) fn apply_to_guard(&self, transition: &Transition) -> Result<bool, NotChecked> {
         let Some(guarded) = self.guarded()? else { return Ok(false) };
-        if !guarded.holds(self)? {
+        if !guarded.is_active(self)? {
             return Ok(false);
         }
         let guard = guarded.workspace.loop_of(&guard_id(self.session));
-        Ok(guard.append_what_follows(|state| happen(state, happening))?.1)
+        Ok(guard.append_following(|state| apply(state, transition))?.1)
     }
 }
 
-/// One loop for the guard of each session.
+/// Whether a session is guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GuardStatus {
+    On,
+    /// The user paused it, or a limit did.
+    Paused,
+    Off,
+}
+
+/// Each session's guard has its own loop.
 pub(crate) fn guard_id(session: &ralph_core::model::id::SessionId) -> LoopId {
     LoopId::new(format!("guard-{}", Digest::of(session.as_str()).short()))
 }
 
 const NO_RECORD: &str = "ralph: there is no record of this session's prompt, so this stop was not checked. UNVERIFIED. The \
-                         next prompt turns the checks on.";
+                         next prompt enables the checks.";
 
-/// What a session left behind since the user's prompt.
+/// What a session changed since the user's prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    /// No tool ran that can write.
+enum SessionChanges {
+    /// No tool that can write has run.
     Untouched,
-    /// One ran, and the tree is as the prompt found it.
+    /// One has run, and the tree is as the prompt found it.
     AsFound,
     Changed,
 }
 
 struct GuardedStop<'a> {
     door: &'a SessionEvent<'a>,
-    guarded: Guarded,
-    /// The ledger's word, which counts.
+    guarded: GuardedRepo,
+    /// The ledger's state, which counts.
     state: State,
-    watched: Watched,
+    watched: WatchedSession,
     background: &'a [BackgroundWork],
 }
 
 impl GuardedStop<'_> {
     fn answer(mut self) -> Result<HookReply, NotChecked> {
-        let left = self.what_it_left();
+        let left = self.changes_since_prompt();
         match left {
-            Left::Untouched => return self.was_not_checked(),
-            Left::AsFound if !self.state.is_running() => return Ok(HookReply::Silent),
-            // Who was blocked and put everything back is judged, so that the block ends.
-            Left::AsFound | Left::Changed => {}
+            SessionChanges::Untouched => return self.reply_unchanged(),
+            SessionChanges::AsFound if !self.state.is_running() => return Ok(HookReply::Silent),
+            // A blocked session that reverted everything is judged, so that the block ends.
+            SessionChanges::AsFound | SessionChanges::Changed => {}
         }
-        // Who plans cannot fix anything, so nobody is blocked; but an agent can go into plan mode by itself.
+        // In plan mode the agent cannot fix anything, so the stop is allowed; but an agent can enter plan mode by itself.
         if self.door.call.is_planning {
-            return Ok(tell(format!(
-                "ralph: what was changed in {} was not judged: the session is in plan mode. UNVERIFIED.",
+            return Ok(notify_user(format!(
+                "ralph: changes in {} were not checked: the session is in plan mode. UNVERIFIED.",
                 self.guarded.workspace.repo.root.display()
             )));
         }
-        let in_force = match self.guarded.by(self.door, &self.state)? {
-            Guards::Definition(in_force) => *in_force,
-            Guards::Nothing => return Ok(HookReply::Silent),
-            Guards::Revoked => match what_it_was_held_by(&self.state) {
-                Some(in_force) => in_force,
-                None => return self.was_taken_back(),
+        let effective = match self.guarded.effective_guard(self.door, &self.state)? {
+            SessionGuard::Definition(effective) => *effective,
+            SessionGuard::Nothing => return Ok(HookReply::Silent),
+            SessionGuard::Revoked => match blocking_gates(&self.state) {
+                Some(effective) => effective,
+                None => return self.reply_trust_revoked(),
             },
         };
         let (workspace, id) = (self.guarded.workspace.clone(), guard_id(self.door.session));
-        let case = Case::new(&workspace, &in_force, id, Subject::Session, &preset::CHECK);
-        let case = Case {
+        let case = JudgeCase::new(&workspace, &effective, id, Subject::Session, &preset::CHECK);
+        let case = JudgeCase {
             session: Some(self.door.session.clone()),
             session_began: self.state.watch.as_ref().map(|watch| watch.since),
             // A blocked session keeps the limits it began with.
             limits: self.state.limits.clone().filter(|_| self.state.is_running()).unwrap_or(case.limits),
-            // Where trust was revoked no gate is known any more: something must be left to block by.
+            // Revoked trust leaves no gates, but a blocked session must stay blocked.
             markers: vec![completion_marker::ALL_CHECKS.into()],
             session_stop: Some(self.session_stop(left)),
             rewritten: self.state.watch.as_ref().map(|watch| watch.rewritten.clone()),
@@ -351,105 +380,107 @@ impl GuardedStop<'_> {
         };
         match self.door.judge_session(&case)? {
             Some(outcome) => self.reply(&outcome),
-            None => self.rests(),
+            None => self.reply_paused(),
         }
     }
 
-    /// What the session left behind, as far as it concerns us.
-    fn what_it_left(&self) -> Left {
+    /// What the session changed, as far as the guard is concerned.
+    fn changes_since_prompt(&self) -> SessionChanges {
         let by_ledger = self.state.watch.as_ref();
         if !self.watched.wrote && !by_ledger.is_some_and(|watch| watch.wrote) {
-            return Left::Untouched;
+            return SessionChanges::Untouched;
         }
         let before = by_ledger.map_or(self.watched.tree.as_str(), |watch| watch.tree.as_str());
         let memory = TreeMemory::default();
-        // A tree that cannot be read has not stood still: the judgement says what is wrong with it.
-        match judge::tree_reader(&self.guarded.workspace).remembering(&memory).read() {
-            Ok(tree) if tree.hash() == before => Left::AsFound,
-            Ok(_) | Err(_) => Left::Changed,
+        // An unreadable tree counts as changed: the judgement reports the error.
+        let workspace = &self.guarded.workspace;
+        let effective = self.door.accepted_gates(workspace).ok().flatten();
+        match judge::tree_reader(workspace, effective.as_ref()).remembering(&memory).read() {
+            Ok(tree) if tree.hash() == before => SessionChanges::AsFound,
+            Ok(_) | Err(_) => SessionChanges::Changed,
         }
     }
 
-    /// No tool that can write ran since the prompt. A session that was blocked before that is not verified by it.
-    fn was_not_checked(&self) -> Result<HookReply, NotChecked> {
+    /// No tool that can write has run since the prompt. This does not verify a session that was blocked before.
+    fn reply_unchanged(&self) -> Result<HookReply, NotChecked> {
         let same_turn = self.door.call.prompt.is_some() && self.state.prompt == self.door.call.prompt;
         if let (Status::Ended { verdict }, true) = (&self.state.status, same_turn) {
-            return Ok(tell(judged_before(*verdict)));
+            return Ok(notify_user(already_judged_notice(*verdict)));
         }
         let Some(last) = self.state.last.as_ref().filter(|_| self.state.is_running()) else {
             return Ok(HookReply::Silent);
         };
         let guard = self.guarded.workspace.loop_of(&guard_id(self.door.session));
         guard.append(&[Event::Paused { why: PauseCause::Unproven }])?;
-        let sentence = telling::sentence(&last.reason, language::of_person());
-        Ok(tell(format!(
-            "ralph: nothing was written since your prompt, so this stop was not checked. UNVERIFIED. {sentence}"
+        let sentence = words::reason_in(&last.reason, language::of_user());
+        Ok(notify_user(format!(
+            "ralph: nothing was changed since your prompt, so this stop was not checked. UNVERIFIED. {sentence}"
         )))
     }
 
-    /// The user paused it, or somebody in their name: said at every stop that is not checked for it.
-    fn rests(&self) -> Result<HookReply, NotChecked> {
+    /// The user paused the guard: reported at every stop that is not checked because of it.
+    fn reply_paused(&self) -> Result<HookReply, NotChecked> {
         let state = self.guarded.state(self.door)?;
         let by_user = matches!(state.paused(), Some(PauseCause::Word | PauseCause::Command));
         let Some(since) = state.paused_since().filter(|_| by_user) else { return Ok(HookReply::Silent) };
         let at = since.to_zoned(clock::zone()).strftime("%Y-%m-%d %H:%M:%S").to_string();
-        let line = fill(language::of_person().words().guard_rests, &[("at", &at)]);
-        Ok(tell(format!("ralph: {line}")))
+        let line = fill(language::of_user().words().guard_paused, &[("at", &at)]);
+        Ok(notify_user(format!("ralph: {line}")))
     }
 
-    /// It was guarded when the person asked, and nobody looked at what came of it.
-    fn was_taken_back(&self) -> Result<HookReply, NotChecked> {
+    /// Trust was revoked after the prompt, so the changes were not checked.
+    fn reply_trust_revoked(&self) -> Result<HookReply, NotChecked> {
         sessions::unwatch(self.door.home, self.door.session)?;
-        self.door.tell_once(format!(
-            "ralph: the session was not held: trust in the gates of {} was taken back meanwhile. UNVERIFIED.",
+        self.door.notify_once(format!(
+            "ralph: stop allowed, UNVERIFIED: trust in the gates of {} was revoked after your prompt.",
             self.guarded.workspace.repo.root.display()
         ))
     }
 
-    fn session_stop(&self, left: Left) -> SessionStop {
+    fn session_stop(&self, left: SessionChanges) -> SessionStop {
         let prompt = self.watched.prompt.clone();
-        let (red_before, as_found) = (self.red_before(), left == Left::AsFound);
+        let (red_before, as_found) = (self.failures_before_prompt(), left == SessionChanges::AsFound);
         SessionStop { prompt, red_before, as_found, ..self.door.session_stop(self.background) }
     }
 
-    /// What is known to have failed on the tree that the prompt found: by an earlier stop of this session, or by anybody
-    /// before the session began.
-    fn red_before(&self) -> Vec<FailureMark> {
+    /// The failures known for the tree at the prompt: from an earlier stop of this session, or from any run before the
+    /// session began.
+    fn failures_before_prompt(&self) -> Vec<FailureMark> {
         let Some(watch) = &self.state.watch else { return Vec::new() };
         let known = self.state.red.iter().chain([&watch.red]);
         known.filter(|red| red.tree == watch.found).flat_map(|red| red.failures.clone()).collect()
     }
 
-    fn reply(&mut self, outcome: &Outcome) -> Result<HookReply, NotChecked> {
+    fn reply(&mut self, outcome: &Judged) -> Result<HookReply, NotChecked> {
         match &outcome.decision {
-            Decision::Hold { attempt, reason } => {
-                let told = feedback::for_held(&outcome.facts, &outcome.before, *attempt, reason);
-                let person =
-                    Some(telling::guard_holds(&outcome.facts, *attempt, reason, language::of_person()));
-                Ok(HookReply::Block { reason: told.reason, detail: told.detail, person })
+            Decision::Block { attempt, reason } => {
+                let message = feedback::for_blocked(&outcome.facts, &outcome.before, *attempt, reason);
+                let user =
+                    Some(loop_texts::guard_blocks(&outcome.facts, *attempt, reason, language::of_user()));
+                Ok(HookReply::Block { reason: message.reason, detail: message.detail, user })
             }
-            Decision::LetGo { reason, .. } => {
-                self.start_over(outcome)?;
-                let line = telling::guard_lets_go(&outcome.decision, language::of_person());
+            Decision::Allow { reason, .. } => {
+                self.restart_watch(outcome)?;
+                let line = loop_texts::guard_allows(&outcome.decision, language::of_user());
                 match reason {
-                    Reason::RedBefore { .. } if !self.is_first_time(&line)? => Ok(HookReply::Silent),
-                    _ => Ok(tell(line)),
+                    Reason::FailingBefore { .. } if !self.is_first_time(&line)? => Ok(HookReply::Silent),
+                    _ => Ok(notify_user(line)),
                 }
             }
-            Decision::Ignore(Ignored::Paused) => self.rests(),
-            // The agent waits for its own background work; what a check waits for is said.
+            Decision::Ignore(IgnoredBecause::Paused) => self.reply_paused(),
+            // The agent waits for its own background work; other waits are reported.
             Decision::Wait { until: None, .. } => Ok(HookReply::Silent),
-            Decision::Wait { what, .. } => Ok(tell(waits(what))),
+            Decision::Wait { what, .. } => Ok(notify_user(waiting_line(what))),
             Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 
     fn is_first_time(&self, line: &str) -> Result<bool, NotChecked> {
-        Ok(notices::say_once(self.door.home, self.door.session, line)?)
+        Ok(notices::mark_as_shown(self.door.home, self.door.session, line)?)
     }
 
-    /// What was judged now is what the next stop starts from.
-    fn start_over(&mut self, outcome: &Outcome) -> Result<(), NotChecked> {
+    /// The tree judged now is the base for the next stop.
+    fn restart_watch(&mut self, outcome: &Judged) -> Result<(), NotChecked> {
         if let Some(seen) = outcome.facts.gates() {
             self.watched.tree = seen.tree.to_string();
         }
@@ -458,8 +489,8 @@ impl GuardedStop<'_> {
     }
 }
 
-/// Taking trust back frees nobody who is being held. No gate is known any more, so none is run.
-fn what_it_was_held_by(state: &State) -> Option<InForce> {
-    let held = Some(state).filter(|state| state.is_running())?;
-    Some(InForce::revoked(held.layout?, Some(held.definition.clone()?)))
+/// Revoking trust does not release a blocked session. Its gates are no longer known, so none is run.
+fn blocking_gates(state: &State) -> Option<EffectiveGates> {
+    let blocked = Some(state).filter(|state| state.is_running())?;
+    Some(EffectiveGates::revoked(blocked.layout?, Some(blocked.definition.clone()?)))
 }

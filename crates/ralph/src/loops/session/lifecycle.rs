@@ -1,16 +1,19 @@
-//! A session begins, comes back, is cleared or ends: its loop pauses, moves or continues in it.
+//! A session starts, resumes, is cleared or ends: its loop pauses, moves or continues in it.
+
+use std::path::Path;
 
 use ralph_core::clients::hook::HookReply;
 use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::state::Status;
-use ralph_core::ledger::transition::Happening;
+use ralph_core::ledger::transition::Transition;
 
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::stop::tasks_of;
-use crate::loops::session::user::on_lines_of_its_own;
+use crate::loops::session::user::starting_on_new_line;
 use crate::show::language;
 use crate::store::acceptance::Beginning;
+use crate::store::effective_gates::{self, GatesLookup};
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, SessionBeginning};
 use crate::store::workspace::Workspace;
@@ -18,12 +21,12 @@ use crate::sys::clock;
 use crate::work_tree::git::head::GitHead;
 
 impl SessionEvent<'_> {
-    pub(crate) fn session_starts(&self, source: &str) -> Result<HookReply, NotChecked> {
+    pub(crate) fn on_session_start(&self, source: &str) -> Result<HookReply, NotChecked> {
         if let Some(mut found) = SessionLoop::settle_of(self.home, self.session)? {
-            found.happen(&Happening::CarriedOn(self.carrier()))?;
-            return self.is_back(&found);
+            found.apply(&Transition::Reattached(self.attached_session()))?;
+            return self.on_session_resumed(&found);
         }
-        // A folder without a home of ours has no loops: most sessions end here.
+        // A folder without recorded state has no loops: most sessions return here.
         let Some(workspace) = self.known_workspace()? else { return Ok(HookReply::Silent) };
         self.remember_beginning(&workspace)?;
         if let Some(commit) = GitHead::of(&workspace.repo.root).commit {
@@ -33,30 +36,50 @@ impl SessionEvent<'_> {
         if source == "clear"
             && let Some(mut moved) = orphans.iter().find(|found| self.was_cleared_here(found)).cloned()
         {
-            moved.happen(&Happening::CarriedOn(self.carrier()))?;
-            return Ok(HookReply::Tell { person: Some(self.paused_banner(&moved)), agent: None });
+            moved.apply(&Transition::Reattached(self.attached_session()))?;
+            return Ok(HookReply::Notify { user: Some(self.paused_banner(&moved)), agent: None });
         }
-        let tell = |found: &SessionLoop| language::telling(&found.state, tasks_of(found).as_ref()).is_here();
-        let lines: Vec<String> = orphans.iter().map(tell).collect();
+        let describe =
+            |found: &SessionLoop| language::texts(&found.state, tasks_of(found).as_ref()).is_here();
+        let lines: Vec<String> = orphans.iter().map(describe).collect();
         Ok(if lines.is_empty() {
             HookReply::Silent
         } else {
-            HookReply::Tell { person: Some(on_lines_of_its_own(&lines.join("\n"))), agent: None }
+            HookReply::Notify { user: Some(starting_on_new_line(&lines.join("\n"))), agent: None }
         })
     }
 
-    /// The agent gets the task back: a compaction may have taken it away.
-    fn is_back(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
+    /// The user's notice in a repo whose gates were never accepted, whatever its guard names.
+    pub(crate) fn nothing_is_enforced(&self) -> Result<Option<String>, NotChecked> {
+        let Some(workspace) = self.workspace()? else { return Ok(None) };
+        // Most prompts end here, before any config is parsed.
+        let is_accepted = || -> Result<bool, NotChecked> {
+            Ok(!workspace.acceptances_for(Some(self.session), Beginning::Unknown)?.counting.is_empty())
+        };
+        if !workspace.repo.config().is_ok_and(|file| file.is_some()) || is_accepted()? {
+            return Ok(None);
+        }
+        let GatesLookup::Untrusted(file) = workspace.gates_for(Some(self.session), Beginning::Unknown)?
+        else {
+            return Ok(None);
+        };
+        let config = effective_gates::parse(file.layout, &file.text, &workspace.settings().defaults());
+        let is_off = config.is_ok_and(|config| !config.enabled);
+        Ok((!is_off).then(|| not_enforced(file.path, &workspace.repo.root)))
+    }
+
+    /// Repeats the task for the agent: a compaction may have removed it.
+    fn on_session_resumed(&self, found: &SessionLoop) -> Result<HookReply, NotChecked> {
         match found.state.status {
-            Status::Running => self.goes_on(found),
+            Status::Running => self.continued_reply(found),
             Status::Paused { .. } => {
-                Ok(HookReply::Tell { person: Some(self.paused_banner(found)), agent: None })
+                Ok(HookReply::Notify { user: Some(self.paused_banner(found)), agent: None })
             }
             Status::Fresh | Status::Ended { .. } => Ok(HookReply::Silent),
         }
     }
 
-    pub(crate) fn session_ends(&self, reason: &str) -> Result<HookReply, NotChecked> {
+    pub(crate) fn on_session_end(&self, reason: &str) -> Result<HookReply, NotChecked> {
         sessions::unwatch(self.home, self.session)?;
         sessions::forget_commit(self.home, self.session)?;
         sessions::forget_beginning(self.home, self.session)?;
@@ -68,11 +91,11 @@ impl SessionEvent<'_> {
             "clear" => PauseCause::Cleared { client: self.client_process() },
             other => PauseCause::SessionEnded { reason: other.to_owned() },
         };
-        found.happen(&Happening::Pause(why))?;
+        found.apply(&Transition::Pause(why))?;
         Ok(HookReply::Silent)
     }
 
-    /// What is accepted later verifies nothing in this session.
+    /// Gates accepted later verify nothing in this session.
     fn remember_beginning(&self, workspace: &Workspace) -> Result<(), NotChecked> {
         let repo = &workspace.repo;
         let counting = workspace.acceptances_for(Some(self.session), Beginning::Unknown)?.counting;
@@ -84,23 +107,35 @@ impl SessionEvent<'_> {
         Ok(sessions::remember_beginning(self.home, self.session, &beginning)?)
     }
 
-    /// The repo of this session, where anything is remembered of it.
+    /// The repo of this session, if ralph has recorded state for it.
     pub(crate) fn known_workspace(&self) -> Result<Option<Workspace>, NotChecked> {
-        let Some(folder) = self.folder().filter(|_| self.home.remembers_repos()) else { return Ok(None) };
+        let Some(folder) = self.folder().filter(|_| self.home.has_repos()) else { return Ok(None) };
         Ok(match self.workspace()? {
             Some(workspace) => Some(workspace.clone()),
             None => Repo::new(&folder).ok().map(|repo| self.with_options(Workspace::new(self.home, repo))),
         })
     }
 
-    /// With what the hook was called with.
+    /// Adds the hook's own options.
     pub(crate) fn with_options(&self, workspace: Workspace) -> Workspace {
         workspace.with_gate_timeout(self.options.gate_timeout.clone())
     }
 
-    /// Whether the session that this client has just cleared carried it.
+    /// Whether this client has just cleared the session it was attached to.
     fn was_cleared_here(&self, found: &SessionLoop) -> bool {
         let client = self.client_process();
-        client.is_some() && found.state.gone == Some(PauseCause::Cleared { client })
+        client.is_some() && found.state.detached == Some(PauseCause::Cleared { client })
     }
+}
+
+/// What every notice about gates that were never accepted says.
+pub(crate) const NOT_ACCEPTED: &str = "are not accepted yet";
+
+/// What the user is told once a session where no gates were accepted.
+pub(crate) fn not_enforced(config: &str, root: &Path) -> String {
+    format!(
+        "ralph: the gates of {config} {NOT_ACCEPTED}, so nothing is enforced in this session. \
+         Review them and accept them with `ralph trust` in {}.",
+        root.display()
+    )
 }

@@ -1,4 +1,4 @@
-//! Everybody who follows a driven loop: its log always, and one of a live view, plain lines, JSON lines, or next to nothing.
+//! All followers of a driven loop: always its log, and one of live view, plain lines, JSON lines, or almost nothing.
 
 use std::io::{self, IsTerminal as _};
 
@@ -11,7 +11,7 @@ use crate::show::progress::follower::Follower;
 use crate::show::progress::json;
 use crate::show::progress::lines::Lines;
 use crate::show::progress::log::ProgressLog;
-use crate::show::progress::outbox::{Outbox, Weight};
+use crate::show::progress::outbox::{MessageWeight, Outbox};
 use crate::show::progress::view::{TasksLook, View};
 use crate::show::terminal;
 use crate::show::terminal::inline::Terminal;
@@ -19,14 +19,14 @@ use crate::store::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, env};
 
-/// What the person asked to see.
+/// The requested output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// A live view where a person looks, plain lines elsewhere.
+    /// A live view on a terminal, plain lines elsewhere.
     People,
-    /// `--quiet`: how it ended.
+    /// `--quiet`: only the final result.
     Quiet,
-    /// `--json`: one object a line on stdout.
+    /// `--json`: one object per line on stdout.
     Json,
 }
 
@@ -42,7 +42,7 @@ enum Shown {
     Quiet(Lines),
 }
 
-/// `tasks`: how the view looks at the task list while the agent works.
+/// `tasks`: reads the task list for the view while the agent works.
 pub(crate) fn new(
     output: Output,
     plan: &DrivePlan,
@@ -68,7 +68,7 @@ fn open_log(
     match ProgressLog::open(&dir, &plan.loop_id, lines, clock::now(), zone) {
         Ok(log) => Some(log),
         Err(error) => {
-            shown.note(format!("there is no log of this loop: {}: {error}", dir.display()));
+            shown.note(format!("cannot write the log of this loop: {}: {error}", dir.display()));
             None
         }
     }
@@ -79,7 +79,7 @@ impl Follower for Following {
         if let Some(log) = &mut self.log
             && let Err(error) = log.receive(event, clock::now())
         {
-            self.shown.note(format!("the log of this loop ends here: {error}"));
+            self.shown.note(format!("cannot continue the log of this loop: {error}"));
             self.log = None;
         }
         self.shown.receive(event);
@@ -100,21 +100,22 @@ impl Shown {
                 Self::Json { to: Outbox::new(io::stdout(), json::left_out), signals: signals.clone() }
             }
             Output::People if io::stderr().is_terminal() && !env::is_dumb_terminal() => {
-                // Where stdout is the same terminal, the summary comes there.
+                // If stdout is the same terminal, the summary is printed there.
                 let says_end = !io::stdout().is_terminal();
                 Self::View(View::start(plan, tasks, signals, lines, Terminal::stderr(), says_end))
             }
             Output::People => Self::Lines {
                 lines,
                 to: Outbox::new(io::stderr(), |count| {
-                    format!("  ({count} lines were left out: nobody read them)")
+                    format!("  ({count} lines omitted: the reader was too slow)")
                 }),
             },
         }
     }
 
     fn receive(&mut self, event: &LoopEvent) {
-        let weight = if matches!(event, LoopEvent::Agent(_)) { Weight::Light } else { Weight::Heavy };
+        let weight =
+            if matches!(event, LoopEvent::Agent(_)) { MessageWeight::Light } else { MessageWeight::Heavy };
         match self {
             Self::View(view) => view.receive(event),
             Self::Lines { lines, to } => {
@@ -134,11 +135,11 @@ impl Shown {
         }
     }
 
-    /// Something went wrong with following itself. It is said once, where it does not get in the way.
+    /// Reports a problem of the display itself, once.
     fn note(&mut self, line: String) {
         match self {
             Self::View(view) => view.note(&line),
-            Self::Lines { to, .. } => to.put(terminal::plain(line), Weight::Heavy),
+            Self::Lines { to, .. } => to.put(terminal::plain(line), MessageWeight::Heavy),
             Self::Json { .. } | Self::Quiet(_) => terminal::remark(line),
         }
     }

@@ -1,4 +1,4 @@
-//! Who is told what happens in a driven loop. Whatever goes wrong there never reaches the loop.
+//! Receives the events of a driven loop. Its errors never affect the loop.
 
 use ralph_core::ledger::loop_event::LoopEvent;
 
@@ -6,7 +6,7 @@ pub(crate) trait Follower {
     fn receive(&mut self, event: &LoopEvent);
 }
 
-/// For a loop that nothing follows.
+/// For a loop without followers.
 pub(crate) struct NoFollower;
 
 impl Follower for NoFollower {

@@ -1,5 +1,5 @@
-//! `--json`: everything that happens, one object a line, for scripts. The names are an interface: a field may be added,
-//! nothing is renamed or taken away. Times are seconds, money is dollars, and what is not known is null.
+//! `--json`: all events, one object per line, for scripts. The names are an interface: fields may be added, but never
+//! renamed or removed. Times are in seconds, costs in dollars, and unknown values are null.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::budget::Attempts;
-use ralph_core::model::gate::{Gate, GateReport, Outcome};
+use ralph_core::model::gate::{Gate, GateOutcome, GateReport};
 use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::money::Micros;
@@ -29,7 +29,7 @@ pub(super) fn line(event: &LoopEvent, at: Timestamp, signal: Option<i32>) -> Str
     write(at, Record::of(event, signal))
 }
 
-/// Nobody read, and so many lines of the agent were left out.
+/// That many agent lines were dropped because the reader was too slow.
 pub(super) fn left_out(count: u64) -> String {
     write(clock::now(), Record::LeftOut { lines: count })
 }
@@ -45,7 +45,7 @@ struct Line<'a> {
     at: Timestamp,
 }
 
-/// What a line holds besides its time.
+/// The content of a line besides its time.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Record<'a> {
@@ -64,7 +64,7 @@ enum Record<'a> {
     GateEnded { gate: &'a GateName },
     GateFinished(GateFinished<'a>),
     TreeChanged { files: &'a [String] },
-    Judged(Judged<'a>),
+    Judged(JudgedRecord<'a>),
     StrategyChanged,
     Waits { until: Timestamp, why: &'a str },
     Trouble { what: &'a str },
@@ -85,10 +85,10 @@ impl<'a> Record<'a> {
             LoopEvent::GateEnded { gate } => Self::GateEnded { gate },
             LoopEvent::GateFinished { report } => Self::GateFinished(GateFinished::of(report)),
             LoopEvent::TreeChanged { files } => Self::TreeChanged { files },
-            LoopEvent::Judged { number, state } => Self::Judged(Judged::of(*number, state)),
+            LoopEvent::Judged { number, state } => Self::Judged(JudgedRecord::of(*number, state)),
             LoopEvent::StrategyChanged => Self::StrategyChanged,
             LoopEvent::Waits { until, why } => Self::Waits { until: *until, why },
-            LoopEvent::Trouble { what } => Self::Trouble { what },
+            LoopEvent::Warning { what } => Self::Trouble { what },
             LoopEvent::Ends { plan, state } => Self::Ends(Ends::of(plan, state, signal)),
         }
     }
@@ -153,9 +153,9 @@ impl<'a> Begins<'a> {
     }
 }
 
-/// Nothing where the client does not say.
+/// `None` if the client does not report costs.
 fn cost_so_far(plan: &DrivePlan, state: &State) -> Option<f64> {
-    plan.profile.dialect.tells_cost().then(|| dollars(state.drive.cost))
+    plan.profile.dialect.reports_cost().then(|| dollars(state.drive.cost))
 }
 
 #[derive(Serialize)]
@@ -176,7 +176,7 @@ impl<'a> AgentResult<'a> {
             reason: result.reason.as_deref(),
             text: &result.text,
             cost_usd: result.cost_usd.map(dollars),
-            tokens: known(result.tokens),
+            tokens: result.tokens.known(),
             turns: result.turns,
             status: result.status,
         }
@@ -213,7 +213,7 @@ impl<'a> AgentEnded<'a> {
             seconds: seconds(run.took),
             cost_usd: run.cost.map(dollars),
             total_cost_usd: total.map(dollars),
-            tokens: known(run.tokens),
+            tokens: run.tokens.known(),
             session: run.session.as_ref(),
             denied: &run.denied,
             left_running: &run.left_running,
@@ -240,7 +240,7 @@ struct GateFinished<'a> {
 impl<'a> GateFinished<'a> {
     fn of(report: &'a GateReport) -> Self {
         let exit_code = match report.outcome {
-            Outcome::Failed { code } => Some(code),
+            GateOutcome::Failed { code } => Some(code),
             _ => None,
         };
         Self {
@@ -259,7 +259,7 @@ impl<'a> GateFinished<'a> {
 }
 
 #[derive(Serialize)]
-struct Judged<'a> {
+struct JudgedRecord<'a> {
     iteration: u32,
     verdict: &'static str,
     why: Option<&'a str>,
@@ -267,14 +267,14 @@ struct Judged<'a> {
     judgement: JudgedBy<'a>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> JudgedRecord<'a> {
     fn of(iteration: u32, state: &'a State) -> Self {
-        const CANNOT_TELL: &str = "cannot_tell";
-        match (state.troubles.last(), &state.last) {
-            // Errors in a row are forgotten at a judgement: where there are some, this was none.
+        const NOT_EVALUATED: &str = "not_evaluated";
+        match (state.recent_errors.last(), &state.last) {
+            // A judgement resets the consecutive errors: if there are any, nothing was judged.
             (Some(trouble), _) => {
-                let judgement = JudgedBy { code: Some(CANNOT_TELL), ..JudgedBy::default() };
-                Self { iteration, verdict: CANNOT_TELL, why: Some(&trouble.what), judgement }
+                let judgement = JudgedBy { code: Some(NOT_EVALUATED), ..JudgedBy::default() };
+                Self { iteration, verdict: NOT_EVALUATED, why: Some(&trouble.what), judgement }
             }
             (None, last) => {
                 let verdict = last.as_ref().map_or("open", |last| last.verdict.code());
@@ -348,21 +348,16 @@ fn most(attempts: Attempts) -> Option<u32> {
     }
 }
 
-/// Nothing where the client does not say.
-fn known(tokens: Tokens) -> Option<Tokens> {
-    (tokens != Tokens::default()).then_some(tokens)
-}
-
 fn dollars(cost: Micros) -> f64 {
     cost.get() as f64 / 1e6
 }
 
-/// To the millisecond.
+/// Rounded to milliseconds.
 fn seconds(length: Duration) -> f64 {
     length.as_millis() as f64 / 1e3
 }
 
-/// The name by which a stored value says which one it is.
+/// The serialized tag of a stored value.
 fn tag(value: &impl Serialize, name: &str) -> Value {
     serde_json::to_value(value).map(|value| value[name].clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What happens in a driven loop as lines of plain text: the one vocabulary of the log and of a loop in a pipe.
+//! The events of a driven loop as plain text lines, for the log and for pipes.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
-use ralph_core::model::gate::{GateReport, Outcome};
+use ralph_core::model::gate::{GateOutcome, GateReport};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
-use ralph_core::say::{failures, feedback};
+use ralph_core::say::{failures, words};
 
 use crate::show::progress::plan::PlanSheet;
 
-/// Turns event into lines; knows what the event itself does not repeat.
+/// Formats events; holds the context that the events do not repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     agent: String,
@@ -28,20 +28,20 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// `zone`: in which people are told times.
+    /// `zone`: for displayed times.
     pub(crate) fn new(plan: &DrivePlan, zone: TimeZone) -> Self {
-        // A shell line is too long to stand before every line.
+        // A shell line is too long as a prefix.
         let is_command = plan.profile.name.starts_with("command:");
         let agent = if is_command { "agent".into() } else { one_line(&plan.profile.name, 40) };
         Self { agent, gates: plan.required_gates(), zone }
     }
 
-    /// What is to be told of it; nothing where a line would only be noise.
+    /// The lines for an event; empty if they would only be noise.
     pub(crate) fn of(&self, event: &LoopEvent) -> Vec<String> {
         match event {
             LoopEvent::Begins { plan, state } => begins(plan, state),
             LoopEvent::IterationBegan { number, of, approach } => {
-                let way = if *approach == Approach::Rethink { ", in another way" } else { "" };
+                let way = if *approach == Approach::Rethink { ", different approach" } else { "" };
                 vec![format!("{}{way}", iteration(*number, *of))]
             }
             LoopEvent::Agent(event) => {
@@ -59,7 +59,7 @@ impl Lines {
             LoopEvent::Judged { state, .. } => vec![indented(self.judged(state))],
             LoopEvent::StrategyChanged => vec![STRATEGY_CHANGED.to_owned()],
             LoopEvent::Waits { until, why } => vec![self.waits(*until, why)],
-            LoopEvent::Trouble { what } => vec![format!("note: {}", one_line(what, 300))],
+            LoopEvent::Warning { what } => vec![format!("note: {}", one_line(what, 300))],
             LoopEvent::Ends { state, .. } => vec![self.end(state)],
         }
     }
@@ -68,29 +68,29 @@ impl Lines {
         &self.agent
     }
 
-    /// What came of the tree that an iteration left.
+    /// The result of an iteration.
     pub(crate) fn judged(&self, state: &State) -> String {
-        // Errors in a row are forgotten at a judgement: where there are some, this was none.
-        if let Some(trouble) = state.troubles.last().filter(|_| state.errors() > 0) {
-            return format!("cannot tell: {}", one_line(&trouble.what, 200));
+        // A judgement resets the consecutive errors: if there are any, nothing was judged.
+        if let Some(trouble) = state.recent_errors.last().filter(|_| state.errors() > 0) {
+            return format!("not evaluated: {}", one_line(&trouble.what, 200));
         }
         let Some(last) = &state.last else { return "not judged".into() };
         if last.verdict == Verdict::Verified {
             return match last.reason {
                 Reason::AllGatesPassed => "done: every gate passed".into(),
-                ref reason => format!("done: {}", feedback::sentence(reason)),
+                ref reason => format!("done: {}", words::reason(reason)),
             };
         }
         let limit = last.limit.map(|limit| format!("; {}", limit_reached(limit))).unwrap_or_default();
         let why = one_line(&self.not_done(&last.reason), 200);
         match last.verdict {
-            Verdict::Claimed => format!("claimed, not verified: {why}"),
+            Verdict::Claimed => format!("reported done, not verified: {why}"),
             _ => format!("not done: {why}{limit}"),
         }
     }
 
     fn not_done(&self, reason: &Reason) -> String {
-        let Reason::GatesFailed { gates } = reason else { return feedback::sentence(reason) };
+        let Reason::GatesFailed { gates } = reason else { return words::reason(reason) };
         let names = gates.iter().map(|gate| one_line(gate.as_str(), 60)).collect::<Vec<_>>();
         let verb = if gates.len() == 1 { "fails" } else { "fail" };
         format!("{} of {} {verb}: {}", gates.len(), counted(self.gates, "gate"), shortlist(&names))
@@ -100,7 +100,7 @@ impl Lines {
         format!("waiting until {}: {}", self.clock_time(until), one_line(why, 200))
     }
 
-    /// The day stands with it: a wait can go on past midnight.
+    /// Includes the day: a wait can last past midnight.
     pub(crate) fn clock_time(&self, at: Timestamp) -> String {
         at.to_zoned(self.zone.clone()).strftime("%a %H:%M:%S").to_string()
     }
@@ -109,36 +109,43 @@ impl Lines {
         format!("{} {line}", at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S"))
     }
 
-    /// How it ended, in one line.
+    /// The final result in one line.
     pub(crate) fn end(&self, state: &State) -> String {
         let used = used_up(state);
         match state.status {
             Status::Ended { verdict: Verdict::Verified } => format!("verified after {used}"),
             Status::Ended { verdict: Verdict::Cancelled } => format!("cancelled after {used}"),
             Status::Ended { verdict } => {
-                let why = state.last.as_ref().map(|_| format!(": {}", self.judged(state)));
-                format!("{} after {used}{}", ended_word(verdict), why.unwrap_or_default())
+                let claimed = verdict == Verdict::Claimed;
+                let why = state.last.as_ref().map(|last| {
+                    let why = if claimed { self.not_done(&last.reason) } else { self.judged(state) };
+                    format!(": {}", one_line(&why, 400))
+                });
+                let suffix = if claimed { ", not verified" } else { "" };
+                format!("{} after {used}{suffix}{}", ended_word(verdict), why.unwrap_or_default())
             }
             Status::Paused { .. } => {
-                let why = state.paused().map_or_else(|| "it was told to".into(), pause_cause);
+                let why = state.paused().map_or_else(|| "on request".into(), pause_cause);
                 let last = state.drive.last_failure.as_ref();
                 let last = last.filter(|_| state.paused() == Some(&PauseCause::Errors));
                 let why = last.map_or_else(|| why.clone(), |last| format!("{why}, the last: {last}"));
-                format!("paused after {used}: {}; `ralph resume` goes on", one_line(&why, 300))
+                format!("paused after {used}: {}; continue with `ralph resume`", one_line(&why, 300))
             }
-            Status::Fresh | Status::Running => format!("left open after {used}; `ralph resume` goes on"),
+            Status::Fresh | Status::Running => {
+                format!("left open after {used}; continue with `ralph resume`")
+            }
         }
     }
 }
 
-pub(crate) const STRATEGY_CHANGED: &str = "no progress: the next iteration begins in another way";
+pub(crate) const STRATEGY_CHANGED: &str = "no progress; the next iteration tries a different approach";
 
 fn begins(plan: &DrivePlan, state: &State) -> Vec<String> {
     if state.drive.iterations == 0 {
         return PlanSheet(plan).lines();
     }
     let task = one_line(&plan.goal.headline(), 100);
-    vec![format!("loop {} goes on: {task}", plan.loop_id), format!("  so far {}", used_up(state))]
+    vec![format!("loop {} resumed: {task}", plan.loop_id), format!("  so far {}", used_up(state))]
 }
 
 pub(crate) fn iteration(number: u32, of: Attempts) -> String {
@@ -148,7 +155,7 @@ pub(crate) fn iteration(number: u32, of: Attempts) -> String {
     }
 }
 
-/// An event without whose it is. There can be very many, and their texts have been cleaned once.
+/// The lines for an agent event, without the agent's name. There can be very many; their texts are already cleaned.
 pub(crate) fn event_lines(event: &AgentEvent) -> Vec<String> {
     match event {
         AgentEvent::Session { id } => vec![format!("session {}", short(id.as_str(), 130))],
@@ -160,16 +167,16 @@ pub(crate) fn event_lines(event: &AgentEvent) -> Vec<String> {
         AgentEvent::Retry { attempt, status, why, wait } => {
             let status = status.map(|status| format!("{status} ")).unwrap_or_default();
             let wait = wait.map(|wait| format!(", in {}", duration::show(wait))).unwrap_or_default();
-            vec![format!("asks the service again (attempt {attempt}{wait}): {status}{}", short(why, 200))]
+            vec![format!("retrying (attempt {attempt}{wait}): {status}{}", short(why, 200))]
         }
         AgentEvent::LimitReached { why, .. } => {
-            vec![format!("the service gives no more: {}", short(why, 200))]
+            vec![format!("usage limit reached: {}", short(why, 200))]
         }
         AgentEvent::Result(result) if !result.ok => {
-            let why = result.reason.as_deref().unwrap_or("it does not say why");
-            vec![format!("its turn failed: {}", short(why, 200))]
+            let why = result.reason.as_deref().unwrap_or("no reason given");
+            vec![format!("turn failed: {}", short(why, 200))]
         }
-        // What it says at the end of a good turn it has said already.
+        // A successful result repeats what was already said.
         AgentEvent::Result(_) | AgentEvent::Unknown => Vec::new(),
     }
 }
@@ -192,7 +199,7 @@ pub(crate) fn agent_ended(run: &AgentRun) -> String {
     one_line(&format!("{} after {}{used}", agent_end(&run.ended), duration::show(run.took)), 400)
 }
 
-/// For clients that name no price.
+/// For clients that do not report costs.
 fn tokens(Tokens { input, output, .. }: Tokens) -> Option<String> {
     let thousands = |count: u64| match count {
         0..1000 => count.to_string(),
@@ -201,11 +208,11 @@ fn tokens(Tokens { input, output, .. }: Tokens) -> Option<String> {
     (input > 0 || output > 0).then(|| format!("{} tokens in, {} out", thousands(input), thousands(output)))
 }
 
-/// What a person should know of a run besides how it ended.
+/// Further information about a run besides how it ended.
 pub(crate) fn afterwards(run: &AgentRun) -> Vec<String> {
     let mut lines: Vec<String> = run.denied.iter().map(denied).collect();
     if !run.left_running.is_empty() {
-        lines.push(format!("ended what it left running: {}", shortlist(&cleaned(&run.left_running))));
+        lines.push(format!("killed leftover processes: {}", shortlist(&cleaned(&run.left_running))));
     }
     if let Some(branch) = &run.switched_to {
         lines.push(format!("it switched to branch {}", one_line(branch, 100)));
@@ -224,33 +231,33 @@ pub(crate) fn agent_end(ended: &AgentEnd) -> String {
     match ended {
         AgentEnd::Finished => "agent ended".into(),
         AgentEnd::Failed { why } => format!("agent failed ({why})"),
-        AgentEnd::TimedOut => "agent took too long and was ended".into(),
-        AgentEnd::WentSilent => "agent went silent and was ended".into(),
-        AgentEnd::OutOfUsage { why } => format!("agent ended, the service gave no more ({why})"),
+        AgentEnd::TimedOut => "agent timed out and was stopped".into(),
+        AgentEnd::WentSilent => "agent was silent for too long and was stopped".into(),
+        AgentEnd::OutOfUsage { why } => format!("agent stopped at a usage limit ({why})"),
         AgentEnd::CouldNotStart { why } => format!("agent could not be started ({why})"),
         AgentEnd::LoginRefused { why } => format!("agent's login was refused ({why})"),
         AgentEnd::Interrupted => "agent was interrupted".into(),
     }
 }
 
-/// Why a loop waits for a person.
+/// Why a loop is paused.
 pub(crate) fn pause_cause(why: &PauseCause) -> String {
     match why {
-        PauseCause::Word => "the person said so".into(),
+        PauseCause::Word => "you paused it".into(),
         PauseCause::Command => "`ralph pause`".into(),
         PauseCause::SessionEnded { reason } => format!("its session ended ({reason})"),
         PauseCause::Cleared { .. } => "its session was cleared".into(),
         PauseCause::Errors => "too many errors in a row".into(),
         PauseCause::Limit { limit } => limit_reached(*limit),
         PauseCause::Interrupted => "interrupted".into(),
-        PauseCause::Denied { rule } => format!("the agent needs what it may not do; `allow:` lacks {rule}"),
+        PauseCause::Denied { rule } => format!("the agent lacks a permission; add {rule} to `allow:`"),
         PauseCause::NotSignedIn { why } => format!("the agent is not signed in ({why})"),
         PauseCause::AgentCouldNotStart { why } => format!("the agent could not be started ({why})"),
-        PauseCause::Unproven => "the gates proved nothing".into(),
+        PauseCause::Unproven => "the gate results are inconclusive".into(),
         PauseCause::StillRunning { processes } => {
-            format!("what the agent left running could not be ended: {}", shortlist(&cleaned(processes)))
+            format!("leftover processes of the agent could not be killed: {}", shortlist(&cleaned(processes)))
         }
-        PauseCause::NoGates => "no gate is accepted here any more".into(),
+        PauseCause::NoGates => "no accepted gates left".into(),
     }
 }
 
@@ -261,10 +268,10 @@ fn limit_reached(limit: LimitHit) -> String {
         }
         LimitHit::Clock { after } => format!("the limit of {} is reached", duration::show(after)),
         LimitHit::Errors { in_a_row } => format!("{in_a_row} errors in a row"),
-        LimitHit::NoProgress { equal } => format!("{equal} equal iterations in a row"),
-        LimitHit::AgentCalls { most } => format!("the limit of {most} calls of agents is reached"),
+        LimitHit::NoProgress { equal } => format!("{equal} identical iterations in a row"),
+        LimitHit::AgentCalls { most } => format!("the limit of {most} agent calls is reached"),
         LimitHit::Cost { most } => format!("the limit of {most} is reached"),
-        LimitHit::ClientCap { cap } => format!("the client's own cap of {cap} comes next"),
+        LimitHit::ClientCap { cap } => format!("the client's cap of {cap} consecutive blocks is next"),
     }
 }
 
@@ -272,25 +279,27 @@ fn gate_finished(report: &GateReport) -> Vec<String> {
     let name = one_line(report.gate.as_str(), 60);
     let took = duration::show(report.took);
     let what = match &report.outcome {
-        Outcome::Passed if report.reused() => "passed before on this very tree".into(),
-        Outcome::Passed if report.flaky() => format!("passed at run {} in {took}", report.runs),
-        Outcome::Passed => format!("passed in {took}"),
-        Outcome::Failed { code } => format!("failed (exit {code}) in {took}"),
+        GateOutcome::Passed if report.reused() => "already passed on this tree".into(),
+        GateOutcome::Passed if report.flaky() => format!("passed at run {} in {took}", report.runs),
+        GateOutcome::Passed => format!("passed in {took}"),
+        GateOutcome::Failed { code } => format!("failed (exit {code}) in {took}"),
         other => one_line(&other.sentence(), 300),
     };
     let advisory = if report.advisory { " (advisory)" } else { "" };
-    let mut lines = vec![format!("gate {name} {what}{advisory}")];
-    if report.outcome != Outcome::Passed {
-        lines.extend(what_fails(report));
+    let counts = report.results.as_ref().filter(|_| report.outcome != GateOutcome::Passed);
+    let counts = counts.and_then(failures::counts).map(|counts| format!(": {counts}")).unwrap_or_default();
+    let mut lines = vec![format!("gate {name} {what}{advisory}{counts}")];
+    if report.outcome != GateOutcome::Passed {
+        lines.extend(failing_gates(report));
     }
-    if let Some(log) = report.log.as_ref().filter(|_| report.outcome != Outcome::Passed) {
-        lines.push(format!("  whole output: {}", one_line(log, 500)));
+    if let Some(log) = report.log.as_ref().filter(|_| report.outcome != GateOutcome::Passed) {
+        lines.push(format!("  full output: {}", one_line(log, 500)));
     }
     lines
 }
 
-/// Some failing tests and problems by name and place; where none was read, the end of the output.
-fn what_fails(report: &GateReport) -> Vec<String> {
+/// Some failing tests and problems by name and place; if none was recognised, the end of the output.
+fn failing_gates(report: &GateReport) -> Vec<String> {
     const MOST: usize = 4;
     let failures = report.failures();
     if failures.is_empty() {
@@ -303,7 +312,7 @@ fn what_fails(report: &GateReport) -> Vec<String> {
     shown.chain((more > 0).then(|| format!("  | and {more} more"))).collect()
 }
 
-/// Where most tools say what is wrong; all of it is in the log.
+/// Most tools report errors at the end; the log has the rest.
 fn last_lines(excerpt: &str) -> Vec<String> {
     const MOST: usize = 4;
     let lines: Vec<&str> = excerpt.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -315,10 +324,10 @@ pub(crate) fn tree_changed(files: &[String]) -> String {
     format!("gates changed {}", shortlist(&cleaned(files)))
 }
 
-/// Iterations, time and money.
+/// Iterations, time and cost.
 fn used_up(state: &State) -> String {
     let iterations = counted(state.drive.iterations as usize, "iteration");
-    let rested = Duration::from_secs(state.rested);
+    let rested = Duration::from_secs(state.paused_seconds);
     let at_work = |(from, to)| between(from, to).saturating_sub(rested);
     let time = state.started_at.zip(state.last_activity).map(at_work);
     let time = time.map(|time| format!(", {}", duration::show(time))).unwrap_or_default();
@@ -327,7 +336,7 @@ fn used_up(state: &State) -> String {
     format!("{iterations}{time}{cost}")
 }
 
-/// No time where the clock was set back between them.
+/// Zero if the clock was set back in between.
 pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
@@ -335,12 +344,12 @@ pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
 fn ended_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Verified => "verified",
-        Verdict::Claimed => "over, claimed and not verified,",
+        Verdict::Claimed => "finished",
         Verdict::Stuck => "stuck",
         Verdict::Tampered => "tampered with: not verified",
         Verdict::Cancelled => "cancelled",
-        Verdict::NeedsHuman => "needs a person",
-        Verdict::Held | Verdict::Waiting | Verdict::Paused | Verdict::Released | Verdict::Failed => {
+        Verdict::NeedsHuman => "needs your review",
+        Verdict::Blocked | Verdict::Waiting | Verdict::Paused | Verdict::Released | Verdict::Failed => {
             "not verified"
         }
     }
@@ -367,13 +376,13 @@ fn indented(line: String) -> String {
     format!("  {line}")
 }
 
-/// Somebody else's text so that it can stand in a line of ours: without escapes, of one line, not too long.
+/// Foreign text for use in our own line: without escape sequences, on one line, limited in length.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     let clean = foreign_text::clean(text.as_bytes(), &Secrets::default());
     short(&clean, most)
 }
 
-/// Clean text in one line, not too long.
+/// Clean text on one line, limited in length.
 fn short(text: &str, most: usize) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let line = words.collect::<Vec<_>>().join(" ");

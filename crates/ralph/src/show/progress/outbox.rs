@@ -1,8 +1,8 @@
-//! Lines on their way to somebody who may not read them: a pipe that is full, or closed. The loop hands them over and goes
-//! on; a thread of their own writes them.
+//! Lines for a reader that may be slow or gone (a full or closed pipe). The loop queues them and continues; a
+//! separate thread writes them.
 //!
-//! What the agent does may be left out when nobody reads, and then it is counted. What the loop itself says is kept. A
-//! reader that went away is no error: the rest is for nobody.
+//! Agent lines may be dropped and counted if the reader is too slow. The loop's own lines are kept. A closed pipe is
+//! not an error: the rest is discarded.
 
 use std::io::Write;
 use std::mem;
@@ -10,24 +10,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How much may be left out.
+/// Whether a line may be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum MessageWeight {
     /// One of very many.
     Light,
     Heavy,
 }
 
-/// How many lines wait before the light ones are left out, and how many before anything is.
+/// How many lines are queued before light ones are dropped, and before any is.
 const MOST_LIGHT: usize = 2_000;
 const MOST: usize = 50_000;
-/// How long a reader may take for nothing at all before the end of it is not waited for.
+/// How long to wait at the end for a reader that reads nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) struct Outbox {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// How it is told that lines were left out.
+    /// Formats the number of dropped lines.
     left_out: fn(u64) -> String,
 }
 
@@ -43,7 +43,7 @@ struct Queue {
     left_out: u64,
     /// How many times the reader took something.
     taken: u64,
-    /// There will be no more.
+    /// No more lines will follow.
     closed: bool,
     /// Everything was written, or cannot be.
     done: bool,
@@ -59,7 +59,7 @@ impl Outbox {
     pub(super) fn new(to: impl Write + Send + 'static, left_out: fn(u64) -> String) -> Self {
         let shared = Arc::<Shared>::default();
         let theirs = Arc::clone(&shared);
-        // Without room for a thread nobody is told; the loop goes on, and its log is there.
+        // Without a thread nothing is shown; the loop continues, and its log is written.
         let thread = thread::Builder::new().spawn(move || deliver(&theirs, to)).ok();
         if thread.is_none() {
             shared.queue().done = true;
@@ -67,12 +67,12 @@ impl Outbox {
         Self { shared, thread, left_out }
     }
 
-    pub(super) fn put(&self, line: String, weight: Weight) {
+    pub(super) fn put(&self, line: String, weight: MessageWeight) {
         let mut queue = self.shared.queue();
         if queue.done {
             return;
         }
-        let most = if weight == Weight::Light { MOST_LIGHT } else { MOST };
+        let most = if weight == MessageWeight::Light { MOST_LIGHT } else { MOST };
         if queue.lines.len() >= most {
             queue.left_out += 1;
             return;
@@ -110,7 +110,7 @@ fn deliver(shared: &Shared, mut to: impl Write) {
     }
 }
 
-/// A piece at a time: who waits for us sees that the reader reads.
+/// In small pieces, so that progress of the reader is visible.
 fn write(to: &mut impl Write, lines: &[String], shared: &Shared) -> std::io::Result<()> {
     for piece in lines.chunks(64) {
         let mut text = piece.join("\n");
@@ -124,7 +124,7 @@ fn write(to: &mut impl Write, lines: &[String], shared: &Shared) -> std::io::Res
 }
 
 impl Drop for Outbox {
-    /// Waits until everything is written, as long as somebody reads.
+    /// Waits until everything is written, as long as the reader makes progress.
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
         queue.closed = true;
@@ -158,7 +158,7 @@ mod tests {
         format!("{count} left out")
     }
 
-    /// Gives what is written to a test, as much as the test lets through.
+    /// Passes written bytes to a test, as many as the test permits.
     struct Reader {
         gate: mpsc::Receiver<()>,
         seen: Arc<Mutex<Vec<u8>>>,
@@ -167,7 +167,7 @@ mod tests {
     impl Write for Reader {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.gate.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-            self.seen.lock().expect("nobody panicked").extend_from_slice(bytes);
+            self.seen.lock().expect("the lock is not poisoned").extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn text(seen: &Mutex<Vec<u8>>) -> String {
-        String::from_utf8(seen.lock().expect("nobody panicked").clone()).expect("text")
+        String::from_utf8(seen.lock().expect("the lock is not poisoned").clone()).expect("text")
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         let (open, seen, reader) = reader();
         let outbox = Outbox::new(reader, left_out);
         for number in 0..1_000 {
-            outbox.put(number.to_string(), Weight::Light);
+            outbox.put(number.to_string(), MessageWeight::Light);
             open.send(()).expect("it listens");
         }
         drop(outbox);
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_who_does_not_read() {
+    fn a_slow_reader_does_not_delay_the_loop() {
         let (open, seen, reader) = reader();
         let outbox = Outbox::new(reader, left_out);
         let begun = Instant::now();
         for number in 0..100_000 {
-            outbox.put(number.to_string(), Weight::Light);
+            outbox.put(number.to_string(), MessageWeight::Light);
         }
-        outbox.put("a verdict".into(), Weight::Heavy);
+        outbox.put("a verdict".into(), MessageWeight::Heavy);
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         assert!(outbox.shared.queue().lines.len() <= MOST_LIGHT + 2);
         for _ in 0..=MOST {
@@ -220,21 +220,21 @@ mod tests {
     }
 
     #[test]
-    fn the_end_does_not_wait_for_a_reader_who_never_reads() {
+    fn the_end_does_not_wait_for_a_stuck_reader() {
         let (_open, _seen, reader) = reader();
         let outbox = Outbox::new(reader, left_out);
-        outbox.put("one".into(), Weight::Heavy);
+        outbox.put("one".into(), MessageWeight::Heavy);
         let begun = Instant::now();
         drop(outbox);
         assert!(begun.elapsed() < PATIENCE * 3);
     }
 
     #[test]
-    fn a_reader_who_went_away_is_no_error() {
+    fn a_closed_pipe_is_not_an_error() {
         let (open, _seen, reader) = reader();
         drop(open);
         let outbox = Outbox::new(reader, left_out);
-        outbox.put("one".into(), Weight::Heavy);
+        outbox.put("one".into(), MessageWeight::Heavy);
         let begun = Instant::now();
         drop(outbox);
         assert!(begun.elapsed() < PATIENCE);

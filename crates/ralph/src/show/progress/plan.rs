@@ -1,19 +1,19 @@
-//! What is going to be done, as a person can read it before anything runs (`--dry-run` prints just this).
+//! The plan of a loop, shown before anything runs (`--dry-run` prints only this).
 
 use ralph_core::clients::profile::{Profile, Value};
 use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::model::budget::Attempts;
-use ralph_core::model::drive_options::{DriveOptions, Memory};
+use ralph_core::model::drive_options::{AgentContext, DriveOptions};
 use ralph_core::model::duration;
-use ralph_core::model::limits::{Limits, Sourced};
+use ralph_core::model::limits::{Limits, WithOrigin};
 
 use crate::show::progress::lines::{counted, one_line};
 
-/// A plan as a user reads it.
+/// A plan for display.
 pub(crate) struct PlanSheet<'a>(pub(crate) &'a DrivePlan);
 
 impl PlanSheet<'_> {
-    /// Every line of it: the task, who works on it and what it may do, what decides, and when it ends anyway.
+    /// All lines: the task, the agent and its permissions, the gates, and the limits.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut sheet = Sheet::default();
         sheet.put("task", one_line(&self.0.goal.task, 400));
@@ -22,7 +22,7 @@ impl PlanSheet<'_> {
         self.show_checks(&mut sheet);
         self.show_limits(&mut sheet);
         sheet.put("context", self.context());
-        sheet.put("keeps", self.checkpoints());
+        sheet.put("saves", self.checkpoints());
         sheet.lines
     }
 
@@ -38,7 +38,7 @@ impl PlanSheet<'_> {
             Value::From(other) => format!("with {variable} from {other}"),
             Value::Unset => format!("without {variable}"),
         }));
-        sheet.put("it may", one_line(may, 300));
+        sheet.put("allowed", one_line(may, 300));
         sheet.more(self.0.allow.iter().map(|rule| format!("{} (your config)", one_line(rule, 250))));
         if let Some(note) = note {
             sheet.put("note", one_line(note, 300));
@@ -50,13 +50,13 @@ impl PlanSheet<'_> {
             self.0.gates.iter().map(|gate| gate.name.as_str().chars().count()).max().unwrap_or(0).min(24);
         let gates = self.0.gates.iter().map(|gate| {
             let (name, run) = (one_line(gate.name.as_str(), 60), one_line(&gate.run, 200));
-            let advisory = if gate.advisory { "  (advisory: it holds nobody)" } else { "" };
-            // A gate without a name of its own is called by its command.
+            let advisory = if gate.advisory { "  (advisory: never blocks)" } else { "" };
+            // A gate without a name of its own is named by its command.
             if name == run { format!("{run}{advisory}") } else { format!("{name:width$}  {run}{advisory}") }
         });
         sheet.list("gates", gates, "none: nothing can be verified");
         if let Some(list) = &self.0.goal.list {
-            sheet.put("tasks", format!("every box of {}", one_line(&list.file, 200)));
+            sheet.put("tasks", format!("every checkbox in {}", one_line(&list.file, 200)));
         }
         if let Some(promise) = &self.0.goal.promise {
             sheet.put("promise", format!("the agent states: {}", one_line(promise, 200)));
@@ -67,16 +67,16 @@ impl PlanSheet<'_> {
         let Limits { attempts, clock, cost, no_progress, errors, .. } = &self.0.limits;
         let iterations = match attempts.value {
             Attempts::AtMost(most) => counted(most as usize, "iteration"),
-            Attempts::Unlimited => "no limit of iterations".into(),
+            Attempts::Unlimited => "no iteration limit".into(),
         };
         let mut limits = vec![with_origin(&iterations, attempts)];
         limits.push(match clock.value {
-            Some(most) => with_origin(&format!("{} in all", duration::show(most)), clock),
-            None => with_origin("no clock", clock),
+            Some(most) => with_origin(&format!("{} in total", duration::show(most)), clock),
+            None => with_origin("no time limit", clock),
         });
         limits.push(match cost.value {
             Some(most) => with_origin(&most.to_string(), cost),
-            None => with_origin("no limit of cost", cost),
+            None => with_origin("no cost limit", cost),
         });
         if let Some(equal) = no_progress.value {
             limits.push(with_origin(&format!("{equal} iterations without progress"), no_progress));
@@ -88,16 +88,18 @@ impl PlanSheet<'_> {
             duration::show(*longest_run),
             duration::show(*longest_silence)
         ));
-        sheet.list("ends at", limits.into_iter(), "nothing");
+        sheet.list("limits", limits.into_iter(), "nothing");
     }
 
     fn context(&self) -> String {
         match self.0.options.memory {
-            Memory::Fresh => "fresh in every iteration".into(),
-            Memory::Continue if self.0.profile.resume.is_some() => {
-                "the agent's session is gone on with in every iteration".into()
+            AgentContext::Fresh => "fresh in every iteration".into(),
+            AgentContext::Continue if self.0.profile.resume.is_some() => {
+                "the agent's session is continued in every iteration".into()
             }
-            Memory::Continue => "fresh in every iteration: this client cannot go on with a session".into(),
+            AgentContext::Continue => {
+                "fresh in every iteration: this client cannot continue a session".into()
+            }
         }
     }
 
@@ -110,11 +112,11 @@ impl PlanSheet<'_> {
     }
 }
 
-fn with_origin<T>(text: &str, sourced: &Sourced<T>) -> String {
+fn with_origin<T>(text: &str, sourced: &WithOrigin<T>) -> String {
     format!("{text} ({})", sourced.origin)
 }
 
-/// Lines under headings that stand in a column of their own.
+/// Lines with headings in a separate column.
 #[derive(Default)]
 struct Sheet {
     lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! A driven loop as an example for tests: a plan, and everything that happens until it is verified.
+//! A sample driven loop for tests: a plan, and all events until it is verified.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, FailureMark, Judgemen
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::{Attempts, Budget};
-use ralph_core::model::drive_options::{DriveOptions, Memory};
-use ralph_core::model::gate::{Gate, GateReport, Order, Outcome};
+use ralph_core::model::drive_options::{AgentContext, DriveOptions};
+use ralph_core::model::gate::{Gate, GateOrder, GateOutcome, GateReport};
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::layout::Layout;
@@ -23,7 +23,7 @@ use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 
 use crate::show::progress::lines::Lines;
 
-/// 2026-01-02 03:04:05 and so many seconds.
+/// 2026-01-02 03:04:05 plus that many seconds.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     let begin: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
     Timestamp::from_second(begin.as_second() + seconds).expect("a time")
@@ -36,13 +36,14 @@ pub(crate) fn gate(name: &str, run: &str) -> Gate {
         timeout: Duration::from_secs(120),
         advisory: false,
         inputs: Vec::new(),
+        writes: Vec::new(),
         retries: 0,
         results: None,
-        order: Order::AfterAllAbove,
+        order: GateOrder::AfterAllAbove,
     }
 }
 
-pub(crate) fn report(name: &str, outcome: Outcome, millis: u64) -> GateReport {
+pub(crate) fn report(name: &str, outcome: GateOutcome, millis: u64) -> GateReport {
     GateReport {
         gate: GateName::new(name),
         run: format!("make {name}"),
@@ -73,7 +74,7 @@ pub(crate) fn plan() -> DrivePlan {
         profile,
         options: DriveOptions {
             agent: "claude".into(),
-            memory: Memory::Fresh,
+            memory: AgentContext::Fresh,
             model: None,
             checkpoints: true,
             longest_run: Duration::from_secs(1800),
@@ -142,7 +143,7 @@ pub(crate) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
     })
 }
 
-/// What the events come to, one a minute.
+/// The state after the events, one per minute.
 pub(crate) fn state(events: &[Event]) -> State {
     let mut state = State::default();
     for (minute, event) in (0..).zip(events) {
@@ -156,18 +157,18 @@ pub(crate) fn test_fails() -> Reason {
 }
 
 /// After one iteration in which `test` failed.
-pub(crate) fn held() -> State {
+pub(crate) fn blocked() -> State {
     state(&[
         began(),
         Event::IterationBegan { iteration: 1, fresh: true },
         Event::AgentEnded { iteration: 1, run: run(AgentEnd::Finished, 130, 120_000) },
-        judged(1, Verdict::Held, test_fails(), None),
+        judged(1, Verdict::Blocked, test_fails(), None),
     ])
 }
 
-/// And the same at its end.
+/// The same at its end.
 pub(crate) fn ended(verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -> State {
-    let mut state = held();
+    let mut state = blocked();
     state.apply(at(240), &Event::IterationBegan { iteration: 2, fresh: true });
     state.apply(at(300), &Event::AgentEnded { iteration: 2, run: run(AgentEnd::Finished, 60, 80_000) });
     state.apply(at(360), &judged(2, verdict, reason, limit));
@@ -175,20 +176,20 @@ pub(crate) fn ended(verdict: Verdict, reason: Reason, limit: Option<LimitHit>) -
 }
 
 pub(crate) fn paused(why: PauseCause) -> State {
-    let mut state = held();
+    let mut state = blocked();
     state.apply(at(200), &Event::Paused { why });
     state
 }
 
-/// A whole loop: a denial and a failing test, no progress, a wait, another way, verified.
+/// A complete loop: a denial and a failing test, no progress, a wait, a different approach, verified.
 pub(crate) fn story(tell: &mut dyn FnMut(&LoopEvent)) {
     let (plan, fresh) = (plan(), state(&[began()]));
     let of = Attempts::AtMost(15);
     tell(&LoopEvent::begins(&plan, &fresh));
-    tell(&LoopEvent::IterationBegan { number: 1, of, approach: Approach::GoOn });
+    tell(&LoopEvent::IterationBegan { number: 1, of, approach: Approach::Continue });
     let edit = AgentEvent::UsedTool { name: "Edit".into(), about: "src/lib.rs".into() };
     let curl = AgentEvent::Denied { tool: "Bash".into(), about: "curl http://example.invalid".into() };
-    let said = AgentEvent::Said { text: "I have mended 測試.\n\nAll tests pass.".into() };
+    let said = AgentEvent::Said { text: "I have fixed 測試.\n\nAll tests pass.".into() };
     let result = RunResult {
         ok: true,
         cost_usd: Some(Micros::new(120_000)),
@@ -212,15 +213,15 @@ pub(crate) fn story(tell: &mut dyn FnMut(&LoopEvent)) {
         count: 2,
     };
     let first = AgentRun { denied: vec![denied], ..run(AgentEnd::Finished, 130, 120_000) };
-    let held = held();
-    tell(&LoopEvent::agent_ended(&first, &held));
-    for (gate, outcome) in plan.gates.iter().zip([Outcome::Passed, Outcome::Failed { code: 101 }]) {
+    let blocked = blocked();
+    tell(&LoopEvent::agent_ended(&first, &blocked));
+    for (gate, outcome) in plan.gates.iter().zip([GateOutcome::Passed, GateOutcome::Failed { code: 101 }]) {
         tell(&LoopEvent::GateStarted { gate: gate.name.clone() });
         tell(&LoopEvent::GateEnded { gate: gate.name.clone() });
         tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), outcome, 3_100)));
     }
     tell(&LoopEvent::TreeChanged { files: vec!["src/lib.rs".to_owned()] });
-    tell(&LoopEvent::judged(1, &held));
+    tell(&LoopEvent::judged(1, &blocked));
     tell(&LoopEvent::StrategyChanged);
     tell(&LoopEvent::Waits { until: at(4 * 3600), why: "rate limit".into() });
     tell(&LoopEvent::Waits { until: at(4 * 3600), why: "rate limit".into() });
@@ -230,9 +231,9 @@ pub(crate) fn story(tell: &mut dyn FnMut(&LoopEvent)) {
     for gate in &plan.gates {
         tell(&LoopEvent::GateStarted { gate: gate.name.clone() });
         tell(&LoopEvent::GateEnded { gate: gate.name.clone() });
-        tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), Outcome::Passed, 800)));
+        tell(&LoopEvent::gate_finished(&report(gate.name.as_str(), GateOutcome::Passed, 800)));
     }
     tell(&LoopEvent::judged(2, &verified));
-    tell(&LoopEvent::Trouble { what: "the tree could not be kept: no git".into() });
+    tell(&LoopEvent::Warning { what: "no checkpoint: git is not installed".into() });
     tell(&LoopEvent::ends(&plan, &verified));
 }

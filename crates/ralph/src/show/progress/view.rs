@@ -1,7 +1,7 @@
-//! The live view of a driven loop on a terminal: where it is, for how long, what the agent does, how the gates stand.
+//! The live view of a driven loop on a terminal: iteration, time, agent activity, gate status.
 //!
-//! The loop only changes the scene, which takes no time; a thread draws it ten times a second, however much happens. So
-//! neither a flood of events nor a terminal that takes nothing can hold the loop up.
+//! The loop only updates the state, which is fast; a thread draws it ten times a second, however many events arrive.
+//! So neither a flood of events nor a blocked terminal can delay the loop.
 
 mod scene;
 
@@ -14,35 +14,35 @@ use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::say::banner::TaskProgress;
 
-use self::scene::{Now, Scene};
+use self::scene::{ClockTime, ViewState};
 use crate::show::progress::lines::Lines;
 use crate::show::terminal::ODD;
 use crate::show::terminal::inline::{Inline, Terminal};
-use crate::show::terminal::row::Row;
+use crate::show::terminal::row::TerminalRow;
 use crate::sys::clock;
 use crate::sys::signals::Signals;
 
-/// How often it is drawn.
+/// The redraw interval.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a terminal that takes nothing is waited for at the end.
+/// How long to wait at the end for a blocked terminal.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) struct View {
     board: Arc<Board>,
-    /// Says that everything is drawn.
+    /// Receives a message when everything is drawn.
     drawn: Receiver<()>,
 }
 
-/// What the loop and the thread that draws share.
+/// Shared by the loop and the drawing thread.
 struct Board {
     content: Mutex<Content>,
     over: Condvar,
 }
 
 struct Content {
-    scene: Scene,
-    /// Lines that are finished and not drawn yet; they stay on the terminal.
-    above: Vec<Row>,
+    scene: ViewState,
+    /// Finished lines that are not drawn yet; they stay on the terminal.
+    above: Vec<TerminalRow>,
     is_over: bool,
 }
 
@@ -61,16 +61,22 @@ impl View {
         terminal: Terminal,
         says_end: bool,
     ) -> Self {
-        let content =
-            Content { scene: Scene::new(plan, lines, says_end, now()), above: Vec::new(), is_over: false };
+        let content = Content {
+            scene: ViewState::new(plan, lines, says_end, now()),
+            above: Vec::new(),
+            is_over: false,
+        };
         let board = Arc::new(Board { content: Mutex::new(content), over: Condvar::new() });
         let (is_drawn, drawn) = mpsc::channel();
-        let artist =
-            Artist { board: Arc::clone(&board), signals: signals.clone(), boxes: tasks.map(Boxes::new) };
-        // Without room for a thread there is no view; the log is there all the same.
-        let _nobody_draws = thread::Builder::new().spawn(move || {
+        let artist = Painter {
+            board: Arc::clone(&board),
+            signals: signals.clone(),
+            boxes: tasks.map(TaskPoller::new),
+        };
+        // Without a thread there is no view, but the log is still written.
+        let _no_view = thread::Builder::new().spawn(move || {
             artist.draw_until_it_is_over(terminal);
-            let _nobody_waits = is_drawn.send(());
+            let _view_dropped = is_drawn.send(());
         });
         Self { board, drawn }
     }
@@ -82,12 +88,12 @@ impl View {
     }
 
     pub(super) fn note(&mut self, line: &str) {
-        self.board.content().above.push(Row::of(ODD, line));
+        self.board.content().above.push(TerminalRow::of(ODD, line));
     }
 }
 
 impl Drop for View {
-    /// What is drawn is taken away, and what is finished has been written, before anything else is printed.
+    /// Clears the drawing and writes finished lines before anything else is printed.
     fn drop(&mut self) {
         self.board.content().is_over = true;
         self.board.over.notify_all();
@@ -95,18 +101,18 @@ impl Drop for View {
     }
 }
 
-fn now() -> Now {
-    Now { tick: Instant::now(), clock: clock::now() }
+fn now() -> ClockTime {
+    ClockTime { tick: Instant::now(), clock: clock::now() }
 }
 
-/// The thread that draws.
-struct Artist {
+/// The drawing thread.
+struct Painter {
     board: Arc<Board>,
     signals: Signals,
-    boxes: Option<Boxes>,
+    boxes: Option<TaskPoller>,
 }
 
-impl Artist {
+impl Painter {
     fn draw_until_it_is_over(mut self, terminal: Terminal) {
         let mut inline = Inline::new(terminal);
         let mut last = Instant::now();
@@ -114,7 +120,7 @@ impl Artist {
         for turn in 0.. {
             let (above, scene) = self.look(pause);
             pause = TICK;
-            // We stood still, as after Ctrl-Z: the shell has written below what was drawn.
+            // We were suspended, as after Ctrl-Z: the shell has written below the drawing.
             if last.elapsed() > TICK * 20 {
                 inline.let_stand();
             }
@@ -127,9 +133,9 @@ impl Artist {
         }
     }
 
-    /// What is to be drawn after a pause; no scene once it is over.
-    fn look(&mut self, pause: Duration) -> (Vec<Row>, Option<Scene>) {
-        let tasks = self.boxes.as_mut().and_then(Boxes::look);
+    /// What to draw after a pause; no state once it is over.
+    fn look(&mut self, pause: Duration) -> (Vec<TerminalRow>, Option<ViewState>) {
+        let tasks = self.boxes.as_mut().and_then(TaskPoller::look);
         let content = self.board.content();
         let waited = self.board.over.wait_timeout_while(content, pause, |content| !content.is_over);
         let (mut content, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -141,17 +147,17 @@ impl Artist {
     }
 }
 
-/// Says how many boxes of the loop's task list are ticked; none where it cannot be told now.
+/// Returns how many checkboxes of the loop's task list are ticked; `None` if it cannot be read now.
 pub(crate) type TasksLook = Box<dyn Fn() -> Option<TaskProgress> + Send>;
 
-/// The boxes of the task list, looked at while the agent ticks them.
-struct Boxes {
+/// The checkboxes of the task list, read while the agent ticks them.
+struct TaskPoller {
     look: TasksLook,
     looked: Option<Instant>,
     seen: Option<TaskProgress>,
 }
 
-impl Boxes {
+impl TaskPoller {
     fn new(look: TasksLook) -> Self {
         Self { look, looked: None, seen: None }
     }
@@ -160,7 +166,7 @@ impl Boxes {
         const EVERY: Duration = Duration::from_secs(1);
         if self.looked.is_none_or(|looked| looked.elapsed() >= EVERY) {
             self.looked = Some(Instant::now());
-            // A list that is being written keeps the last answer.
+            // While the list is being written, the last result stays.
             self.seen = (self.look)().or(self.seen);
         }
         self.seen

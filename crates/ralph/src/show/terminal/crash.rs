@@ -1,4 +1,4 @@
-//! A panic is our mistake. People see one line that says so, never a backtrace in the middle of their work.
+//! A panic is a bug in ralph. Users see one line that says so, never a backtrace.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ pub(crate) fn explain_panics() {
         let place =
             panic.location().map(|place| format!(" ({}:{})", place.file(), place.line())).unwrap_or_default();
         let what = panic.payload_as_str().unwrap_or("unknown");
-        let _nobody_listens = writeln!(
+        let _stderr_closed = writeln!(
             std::io::stderr(),
             "ralph: internal error: {}{place}. Nothing was verified by this run. Please report it.",
             super::plain(what)

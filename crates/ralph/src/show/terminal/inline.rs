@@ -1,13 +1,13 @@
-//! A few lines at the bottom of what a terminal shows that are drawn again and again, while finished lines go up above
-//! them and stay. No other screen, no hidden cursor: whatever happens to us, there is nothing to put back.
+//! A few lines at the bottom of the terminal that are redrawn, while finished lines scroll up above them and stay. No
+//! alternate screen, no hidden cursor, so nothing has to be restored after a crash.
 
 use std::io::{self, Write};
 
 use anstream::{AutoStream, ColorChoice};
 
-use super::row::Row;
+use super::row::TerminalRow;
 
-/// Turns while something goes on.
+/// A spinner.
 pub(crate) fn wheel(turn: usize) -> char {
     const WHEEL: [char; 8] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧'];
     WHEEL[turn % WHEEL.len()]
@@ -19,7 +19,7 @@ pub(crate) struct Size {
     pub(crate) rows: usize,
 }
 
-/// Where it is drawn.
+/// The output terminal.
 pub(crate) struct Terminal {
     to: Box<dyn Write + Send>,
     size: fn() -> Size,
@@ -42,14 +42,17 @@ impl Terminal {
     }
 }
 
-/// A usual one where it does not say.
+/// A common default if it is unknown.
 fn size_of_stderr() -> Size {
-    let told = rustix::termios::tcgetwinsize(io::stderr()).ok();
+    let reported = rustix::termios::tcgetwinsize(io::stderr()).ok();
     let side = |number: Option<u16>, usual| number.filter(|number| *number > 0).map_or(usual, usize::from);
-    Size { columns: side(told.map(|size| size.ws_col), 80), rows: side(told.map(|size| size.ws_row), 24) }
+    Size {
+        columns: side(reported.map(|size| size.ws_col), 80),
+        rows: side(reported.map(|size| size.ws_row), 24),
+    }
 }
 
-/// The lines that are drawn now.
+/// The lines currently drawn.
 pub(crate) struct Inline {
     terminal: Terminal,
     picture: Picture,
@@ -64,17 +67,17 @@ impl Inline {
         self.terminal.size()
     }
 
-    /// Draws: `above` stays for good, `rows` until the next time.
-    pub(crate) fn draw(&mut self, above: &[Row], rows: &[Row]) {
+    /// Draws: `above` stays on the terminal, `rows` until the next call.
+    pub(crate) fn draw(&mut self, above: &[TerminalRow], rows: &[TerminalRow]) {
         if above.is_empty() && rows.is_empty() && self.picture.drawn.is_empty() {
             return;
         }
         let frame = self.picture.frame(above, rows, self.size(), self.terminal.in_colours);
-        // In one go, so that nobody sees half a picture.
+        // In one write, to avoid flicker.
         let _terminal_gone = self.terminal.to.write_all(frame.as_bytes());
     }
 
-    /// What is drawn stays where it is, and the next picture begins below it: somebody else wrote on the terminal.
+    /// Keeps what is drawn and starts below it, because another process wrote to the terminal.
     pub(crate) fn let_stand(&mut self) {
         self.picture.drawn.clear();
     }
@@ -82,17 +85,17 @@ impl Inline {
 
 #[derive(Debug, Default)]
 struct Picture {
-    /// How many cells each line takes that is on the terminal.
+    /// The width in cells of each line on the terminal.
     drawn: Vec<usize>,
 }
 
 impl Picture {
-    /// What has to be sent to the terminal.
-    fn frame(&mut self, above: &[Row], rows: &[Row], size: Size, in_colours: bool) -> String {
-        // The last column stays empty: terminals do not agree on where the cursor is after it.
+    /// The bytes to send to the terminal.
+    fn frame(&mut self, above: &[TerminalRow], rows: &[TerminalRow], size: Size, in_colours: bool) -> String {
+        // The last column stays empty: terminals disagree on the cursor position after it.
         let width = size.columns.saturating_sub(1);
-        // Going up ends at the top of the screen, so no more than that may be drawn.
-        let rows: Vec<Row> =
+        // Moving up stops at the top of the screen, so no more rows than that may be drawn.
+        let rows: Vec<TerminalRow> =
             rows.iter().take(size.rows.saturating_sub(1)).map(|row| row.cut(width)).collect();
         let mut frame = self.to_the_top(size.columns);
         if !above.is_empty() {
@@ -102,7 +105,8 @@ impl Picture {
             frame.push_str(&row.show(in_colours));
             frame.push_str("\r\n");
         }
-        // Without wrapping, a character that is wider than we think costs its line's end and not the picture.
+        // Without wrapping, a character that is wider than expected is cut at the line end instead of breaking the
+        // layout.
         frame.push_str("\x1b[?7l");
         for row in &rows {
             frame.push_str("\x1b[K");
@@ -110,11 +114,11 @@ impl Picture {
             frame.push_str("\r\n");
         }
         frame.push_str("\x1b[?7h\x1b[J");
-        self.drawn = rows.iter().map(Row::cells).collect();
+        self.drawn = rows.iter().map(TerminalRow::cells).collect();
         frame
     }
 
-    /// A terminal that became narrower has wrapped what was drawn.
+    /// A terminal that became narrower has wrapped the drawn lines.
     fn to_the_top(&self, columns: usize) -> String {
         let lines: usize = self.drawn.iter().map(|cells| cells.div_ceil(columns.max(1)).max(1)).sum();
         match lines {
@@ -128,7 +132,7 @@ impl Picture {
 pub(crate) mod tests {
     use super::*;
 
-    /// Enough of a terminal to see what a person would.
+    /// A minimal terminal emulator.
     pub(crate) struct Screen {
         lines: Vec<String>,
         row: usize,
@@ -184,12 +188,12 @@ pub(crate) mod tests {
 
     const SIZE: Size = Size { columns: 20, rows: 5 };
 
-    fn rows(texts: &[&str]) -> Vec<Row> {
-        texts.iter().map(|text| Row::new(*text)).collect()
+    fn rows(texts: &[&str]) -> Vec<TerminalRow> {
+        texts.iter().map(|text| TerminalRow::new(*text)).collect()
     }
 
     #[test]
-    fn what_is_above_stays_and_what_is_below_is_drawn_again() {
+    fn finished_lines_stay_and_rows_are_redrawn() {
         let (mut picture, mut screen) = (Picture::default(), Screen::new());
         let mut step = |above: &[&str], below: &[&str]| {
             screen.take(&picture.frame(&rows(above), &rows(below), SIZE, false));

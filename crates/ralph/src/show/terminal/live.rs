@@ -1,8 +1,8 @@
-//! A run of gates while it goes on: spinners with times on a terminal, plain lines elsewhere, nothing for scripts. What
-//! became of each gate is in the table at the end, with everything that is known then.
+//! Progress of a gate run: spinners with times on a terminal, plain lines elsewhere, nothing for scripts. The results
+//! are in the final table.
 //!
-//! The spinners are drawn by hand: it is a dozen lines, and the libraries for it bring in the maths library, whose loading
-//! every hook call would pay for.
+//! The spinners are drawn by hand: the libraries for it pull in the maths library, and every hook call would pay for
+//! loading it.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -14,17 +14,17 @@ use ralph_core::model::gate::Gate;
 use ralph_core::model::id::GateName;
 
 use super::inline::{Inline, Terminal, wheel};
-use super::row::Row;
+use super::row::TerminalRow;
 use super::{FAINT, ODD, paint, remark, table};
 use crate::sys::env;
 
-pub(crate) enum Live {
+pub(crate) enum GateDisplay {
     Quiet,
     Lines,
     Spinners(Spinners),
 }
 
-impl Live {
+impl GateDisplay {
     pub(crate) fn new(gates: &[Gate], quiet: bool) -> Self {
         let width = table::width(gates.iter().map(|gate| &gate.name));
         match () {
@@ -37,18 +37,18 @@ impl Live {
     }
 }
 
-impl Live {
+impl GateDisplay {
     pub(crate) fn started(&mut self, gate: &Gate) {
         match self {
             Self::Quiet => {}
             Self::Lines => remark(format_args!("  running `{}`", gate.name)),
-            Self::Spinners(spinners) => spinners.tell(News::Started(gate.name.clone())),
+            Self::Spinners(spinners) => spinners.send(News::Started(gate.name.clone())),
         }
     }
 
     pub(crate) fn ended(&mut self, gate: &Gate) {
         if let Self::Spinners(spinners) = self {
-            spinners.tell(News::Ended(gate.name.clone()));
+            spinners.send(News::Ended(gate.name.clone()));
         }
     }
 
@@ -57,7 +57,7 @@ impl Live {
         match self {
             Self::Quiet => {}
             Self::Lines => remark(paint(FAINT, line)),
-            Self::Spinners(spinners) => spinners.tell(News::Line(Row::of(FAINT, line))),
+            Self::Spinners(spinners) => spinners.send(News::Line(TerminalRow::of(FAINT, line))),
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) struct Spinners {
 enum News {
     Started(GateName),
     Ended(GateName),
-    Line(Row),
+    Line(TerminalRow),
 }
 
 impl Spinners {
@@ -92,18 +92,18 @@ impl Spinners {
                 drawing.draw(above.as_slice());
             }
         };
-        // Without room for a thread there are no spinners, and the table comes all the same.
+        // Without a thread there are no spinners, but the table is still printed.
         let thread = std::thread::Builder::new().spawn(draw).ok();
         Self { news: Some(news), thread }
     }
 
-    fn tell(&self, news: News) {
-        let _nobody_draws = self.news.as_ref().map(|sender| sender.send(news));
+    fn send(&self, news: News) {
+        let _thread_gone = self.news.as_ref().map(|sender| sender.send(news));
     }
 }
 
 impl Drop for Spinners {
-    /// The last line is cleared before anything else is printed.
+    /// Clears the last line before anything else is printed.
     fn drop(&mut self) {
         self.news = None;
         let _it_only_draws = self.thread.take().map(JoinHandle::join);
@@ -118,14 +118,15 @@ struct Drawing {
 }
 
 impl Drawing {
-    fn draw(&mut self, above: &[Row]) {
-        let rows: Vec<Row> = self.running.iter().map(|(gate, since)| self.row(gate, *since)).collect();
+    fn draw(&mut self, above: &[TerminalRow]) {
+        let rows: Vec<TerminalRow> =
+            self.running.iter().map(|(gate, since)| self.row(gate, *since)).collect();
         self.inline.draw(above, &rows);
     }
 
-    fn row(&self, gate: &GateName, since: Instant) -> Row {
+    fn row(&self, gate: &GateName, since: Instant) -> TerminalRow {
         let (name, width) = (gate.as_str(), self.width);
         let time = duration::show(Duration::from_secs(since.elapsed().as_secs().max(1)));
-        Row::of(ODD, wheel(self.turn)).then(format!(" {name:width$}  running  {time}"))
+        TerminalRow::of(ODD, wheel(self.turn)).then(format!(" {name:width$}  running  {time}"))
     }
 }

@@ -1,17 +1,17 @@
-//! One line of text in several styles, which knows how many cells of a terminal it takes.
+//! One line of text in several styles, with its width in terminal cells.
 //!
-//! Cells are counted generously: what one terminal draws in a single cell another draws in two, and a line that is a cell
-//! short does no harm where one that is too long would break the picture.
+//! Widths are overestimated: some terminals draw a character in one cell, others in two, and a line that is too short
+//! does no harm while one that is too long breaks the layout.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct TerminalRow {
     parts: Vec<(Style, String)>,
 }
 
-impl Row {
+impl TerminalRow {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self::default().then(text)
     }
@@ -25,7 +25,7 @@ impl Row {
         self.and(Style::new(), text)
     }
 
-    /// On one line, whatever is in it.
+    /// Always on one line.
     #[must_use]
     pub(crate) fn and(mut self, style: Style, text: impl Into<String>) -> Self {
         let text = super::plain(text.into().replace(char::is_control, " "));
@@ -37,7 +37,7 @@ impl Row {
         self.parts.iter().map(|(_, text)| cells(text)).sum()
     }
 
-    /// The beginning of it that fits.
+    /// The beginning that fits.
     #[must_use]
     pub(crate) fn cut(&self, most: usize) -> Self {
         if self.cells() <= most {
@@ -74,7 +74,7 @@ impl Row {
     }
 }
 
-/// The longest beginning that takes no more than so many cells.
+/// The longest prefix that fits into that many cells.
 fn head_of(text: &str, most: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -92,7 +92,7 @@ pub(crate) fn cells(text: &str) -> usize {
 
 fn cells_of(c: char) -> usize {
     match c {
-        // It makes an emoji of the character before it, which is wider then.
+        // It turns the previous character into an emoji, which is wider.
         '\u{fe0f}' => 1,
         c => c.width().unwrap_or(0),
     }
@@ -104,7 +104,7 @@ mod tests {
     use crate::show::terminal::{BAD, GOOD};
 
     #[test]
-    fn what_does_not_fit_is_cut_at_a_whole_character() {
+    fn cuts_at_a_whole_character() {
         let table = [
             ("short", 10, "short"),
             ("exactly ten", 11, "exactly ten"),
@@ -118,15 +118,15 @@ mod tests {
             ("anything", 0, ""),
         ];
         for (text, most, shown) in table {
-            let cut = Row::new(text).cut(most);
+            let cut = TerminalRow::new(text).cut(most);
             assert_eq!(cut.show(false), shown, "{text:?} in {most}");
             assert!(cut.cells() <= most, "{text:?} in {most}");
         }
     }
 
     #[test]
-    fn the_cut_goes_through_styles_and_ends_them() {
-        let row = Row::of(GOOD, "good").then(" and ").and(BAD, "bad");
+    fn a_cut_closes_styles() {
+        let row = TerminalRow::of(GOOD, "good").then(" and ").and(BAD, "bad");
         for most in 0..=row.cells() + 1 {
             let cut = row.cut(most);
             assert!(cut.cells() <= most, "{most}");
@@ -138,8 +138,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_row_is_ever_longer_than_it_may_be(text in "\\PC{0,40}", more in ".{0,40}", most in 0_usize..60) {
-            let cut = Row::new(text).and(BAD, more).cut(most);
+        fn a_cut_row_fits(text in "\\PC{0,40}", more in ".{0,40}", most in 0_usize..60) {
+            let cut = TerminalRow::new(text).and(BAD, more).cut(most);
             proptest::prop_assert!(cut.cells() <= most);
             proptest::prop_assert_eq!(cells(&cut.show(false)), cut.cells());
         }

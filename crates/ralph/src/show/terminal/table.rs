@@ -1,19 +1,19 @@
-//! Gates as a table, and what is behind a failing one.
+//! The gate table, and the details of a failing gate.
 
 use ralph_core::model::duration;
-use ralph_core::model::gate::{Answer, GateReport, Outcome};
+use ralph_core::model::gate::{CheckResult, GateOutcome, GateReport};
 use ralph_core::model::id::GateName;
 use ralph_core::say::failures;
 
-use super::{BAD, FAINT, GOOD, ODD, paint, say};
+use super::{BAD, FAINT, GOOD, ODD, paint, print};
 
-/// One line for a gate: mark, name, what became of it, how long it took.
+/// One line for a gate: mark, name, outcome, duration.
 pub(crate) fn line(report: &GateReport, width: usize) -> String {
     let (mark, style) = match (report.answer(), &report.outcome) {
-        (Answer::Pass, Outcome::Passed) => ("✓", GOOD),
-        (Answer::Pass, _) => ("!", ODD),
-        (Answer::Fail, _) => ("✗", BAD),
-        (Answer::NotYet | Answer::CannotTell, _) => ("?", ODD),
+        (CheckResult::Pass, GateOutcome::Passed) => ("✓", GOOD),
+        (CheckResult::Pass, _) => ("!", ODD),
+        (CheckResult::Fail, _) => ("✗", BAD),
+        (CheckResult::NotYet | CheckResult::CannotTell, _) => ("?", ODD),
     };
     let name = format!("{:width$}", report.gate.as_str());
     let took = if report.reused() { "receipt".into() } else { duration::show(report.took) };
@@ -33,7 +33,7 @@ fn notes(report: &GateReport) -> Vec<String> {
     if report.advisory {
         notes.push("advisory".into());
     }
-    if let Outcome::Failed { code } = report.outcome {
+    if let GateOutcome::Failed { code } = report.outcome {
         notes.push(format!("exit {code}"));
     }
     if !report.changed.is_empty() {
@@ -42,21 +42,21 @@ fn notes(report: &GateReport) -> Vec<String> {
     notes
 }
 
-/// How wide the column of names must be.
+/// The width of the name column.
 pub(crate) fn width<'a>(names: impl Iterator<Item = &'a GateName>) -> usize {
     names.map(|name| name.as_str().chars().count()).max().unwrap_or(0).clamp(8, 60)
 }
 
-/// What fails in a gate by name and place, else what it printed; and where the rest is.
+/// The failures of a gate by name and place, else its output; and the path of the log.
 pub(crate) fn behind(report: &GateReport) {
     let counts = report.results.as_ref().and_then(failures::counts);
     let counts = counts.map(|counts| format!(": {counts}")).unwrap_or_default();
-    say(format_args!("\n{} `{}` {}{counts}", paint(BAD, "gate"), report.gate, report.outcome.sentence()));
-    say(paint(FAINT, format!("  $ {}", report.run)));
+    print(format_args!("\n{} `{}` {}{counts}", paint(BAD, "gate"), report.gate, report.outcome.sentence()));
+    print(paint(FAINT, format!("  $ {}", report.run)));
     for line in failures::shown(report).lines() {
-        say(format_args!("  {line}"));
+        print(format_args!("  {line}"));
     }
     if let Some(log) = &report.log {
-        say(paint(FAINT, format!("  whole output: {log}")));
+        print(paint(FAINT, format!("  full output: {log}")));
     }
 }

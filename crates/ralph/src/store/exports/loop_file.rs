@@ -1,5 +1,5 @@
-//! The loop file: a session loop as people know it from the official plugin. Reading it shows progress,
-//! deleting it cancels; where it disagrees with the ledger, the ledger wins. What we last wrote is remembered outside.
+//! The loop file: shows a session loop as the official plugin does. Deleting it cancels the loop; if it disagrees with the
+//! ledger, the ledger wins. The last written content is recorded outside the repo.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,7 +8,7 @@ use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::id::{Digest, LoopId};
-use ralph_core::say::telling;
+use ralph_core::say::loop_texts;
 use serde::{Deserialize, Serialize};
 
 use crate::store::exports::prescribed_paths;
@@ -20,21 +20,21 @@ pub(crate) const PATH: &str = prescribed_paths::LOOP_FILE;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {
-    /// The loop that it shows.
+    /// The loop it shows.
     #[serde(rename = "loop")]
     id: Option<LoopId>,
-    /// The content as we wrote it; none when we took the file away ourselves.
+    /// The content as written; `None` if ralph removed the file itself.
     written: Option<Digest>,
-    /// What we wrote before that: who reads the file while we write it, or after we were killed at it, sees this one.
+    /// The content before that: readers see it during a write, or after the writer was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<Digest>,
-    /// There was no file before this one, and whether it came to be is not known.
+    /// There was no file before this one, and it is unknown whether it was created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     appears: bool,
-    /// Where another tool's file is now that was overwritten for this loop, from the root.
+    /// Where another tool's file was copied before it was overwritten, relative to the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     copied_to: Option<String>,
-    /// Loops whose file was gone when another loop came to be shown in its place.
+    /// Loops whose file was missing when another loop's file replaced it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     deleted: Vec<LoopId>,
 }
@@ -46,25 +46,25 @@ impl Record {
     }
 }
 
-/// What has become of the file of a loop.
+/// The status of a loop's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LoopFileSeen {
     AsWritten,
-    /// We wrote it, and it is gone.
+    /// ralph wrote it, and it is missing.
     Deleted,
-    /// Somebody changed it; what is there now.
+    /// It was edited; the current content.
     Edited(String),
-    /// It shows another loop, or nothing was ever written.
+    /// It shows another loop, or was never written.
     NotOurs,
 }
 
-/// The file of one repo.
-pub(crate) struct OnDisk<'a> {
+/// The loop file of one repo.
+pub(crate) struct LoopFileOnDisk<'a> {
     home: &'a RepoHome,
     root: &'a Path,
 }
 
-impl<'a> OnDisk<'a> {
+impl<'a> LoopFileOnDisk<'a> {
     pub(crate) fn new(home: &'a RepoHome, root: &'a Path) -> Self {
         Self { home, root }
     }
@@ -88,19 +88,19 @@ impl<'a> OnDisk<'a> {
         files::replace(&path, &serde_json::to_vec(record).map_err(io::Error::other)?)
     }
 
-    /// None where there is no file. One that cannot be read is there all the same.
+    /// `None` if the file does not exist; an unreadable file is an error.
     fn text(&self) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = self.path() else { return Ok(None) };
         match fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_file() => files::read_foreign(&path),
-            // Nobody gets us to read a link to somewhere else.
+            // Never follow a link to somewhere else.
             Ok(_) => Ok(None),
             Err(error) if files::is_absent(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(crate) fn look(&self, id: &LoopId) -> LoopFileSeen {
+    pub(crate) fn inspect(&self, id: &LoopId) -> LoopFileSeen {
         let record = self.record();
         if record.deleted.contains(id) {
             return LoopFileSeen::Deleted;
@@ -115,11 +115,11 @@ impl<'a> OnDisk<'a> {
             Ok(Some(text)) => {
                 LoopFileSeen::Edited(String::from_utf8_lossy(&text).chars().take(200).collect())
             }
-            Err(error) => LoopFileSeen::Edited(format!("it cannot be read: {error}")),
+            Err(error) => LoopFileSeen::Edited(format!("cannot be read: {error}")),
         }
     }
 
-    /// A loop that another tool started: a file that we did not write.
+    /// A loop that another tool started: a file that ralph did not write.
     pub(crate) fn foreign(&self) -> Option<LoopFile> {
         let text = self.text().ok()??;
         if self.record().wrote(&text) {
@@ -128,7 +128,7 @@ impl<'a> OnDisk<'a> {
         LoopFile::parse(&String::from_utf8_lossy(&text)).filter(|file| file.active)
     }
 
-    /// Shows where a loop stands.
+    /// Writes the status of a loop.
     pub(crate) fn write(&self, id: &LoopId, state: &State) -> io::Result<()> {
         let (Some(path), Some(goal), Some(started_at)) = (self.path(), &state.goal, state.started_at) else {
             return Ok(());
@@ -140,7 +140,7 @@ impl<'a> OnDisk<'a> {
         };
         let text = LoopFile {
             active: state.is_running(),
-            iteration: telling::current_iteration(state),
+            iteration: loop_texts::current_iteration(state),
             max_iterations,
             completion_promise: goal.promise.clone(),
             session_id: state.session.as_ref().map(ToString::to_string),
@@ -151,7 +151,7 @@ impl<'a> OnDisk<'a> {
         let dir = path.parent().unwrap_or(self.root);
         fs::create_dir_all(dir)?;
         files::sweep_temporary(dir);
-        // First the memory of it, then the file: a file we do not remember would be taken for another tool's.
+        // Record first, then write: an unrecorded file would be taken for another tool's.
         let before = self.record();
         let is_shown = before.id.as_ref() == Some(id);
         let copied_to = if is_shown { before.copied_to.clone() } else { self.copy_foreign(&before, state)? };
@@ -167,16 +167,15 @@ impl<'a> OnDisk<'a> {
         };
         self.save(&record)?;
         files::replace(&path, text.as_bytes()).inspect_err(|_| {
-            // What is still there is what was there before.
-            let _is_as_written_all_the_same = self.save(&before);
+            // The previous file is still there.
+            let _best_effort = self.save(&before);
         })?;
         if record.appears { self.save(&Record { appears: false, ..record }) } else { Ok(()) }
     }
 
-    /// Keeps what lies there beside it, if it is another tool's and says more than this loop does, which is the case unless
-    /// this loop was adopted from it.
+    /// Copies another tool's file to a name beside it, unless this loop was adopted from it.
     fn copy_foreign(&self, record: &Record, state: &State) -> io::Result<Option<String>> {
-        /// Nobody starts so many loops over files of another tool.
+        /// The maximum number of copies.
         const MOST: u32 = 1000;
         let (Some(path), Some(goal)) = (self.path(), &state.goal) else { return Ok(None) };
         match self.text() {
@@ -193,17 +192,17 @@ impl<'a> OnDisk<'a> {
                     return Ok(None);
                 }
             }
-            // It is there all the same.
+            // A copy of that name exists.
             Err(_) => {}
         }
         for number in 1..=MOST {
             let name = format!("{PATH}.backup-{number}");
             let copy = self.root.join(&name);
-            // The same file under another name: ours takes the place of the first name alone.
+            // A hard link: our file replaces only the first name.
             match fs::hard_link(&path, &copy) {
                 Ok(()) => return Ok(Some(name)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // Not every file system has that.
+                // Not every file system supports hard links.
                 Err(_) => {
                     let mut from = files::open_without_waiting(&path)?;
                     io::copy(&mut from, &mut fs::File::create_new(&copy)?)?;
@@ -211,27 +210,27 @@ impl<'a> OnDisk<'a> {
                 }
             }
         }
-        Err(io::Error::other(format!("there are {MOST} copies of {PATH} already")))
+        Err(io::Error::other(format!("{MOST} copies of {PATH} exist already; delete the old ones")))
     }
 
-    /// Where the file is now that was overwritten when this loop came to be shown.
+    /// Where the file was copied that this loop's file replaced.
     pub(crate) fn copied_to(&self, id: &LoopId) -> Option<String> {
         let record = self.record();
         record.copied_to.filter(|_| record.id.as_ref() == Some(id))
     }
 
-    /// The loops that were cancelled by deleting their file and have not heard of it, once this one is shown.
+    /// The loops cancelled by deleting their file that were not notified yet, once this one is shown.
     fn deleted_before(&self, before: &Record, id: &LoopId) -> Vec<LoopId> {
         let was_there = before.written.is_some() && !before.appears;
         let gone = before.id.iter().filter(|_| was_there && matches!(self.text(), Ok(None)));
         before.deleted.iter().chain(gone).filter(|deleted| *deleted != id).cloned().collect()
     }
 
-    /// Takes the file away at the end of its loop; another loop's, or another tool's, stays.
+    /// Removes the file at the end of its loop; another loop's or tool's file stays.
     pub(crate) fn remove(&self, id: &LoopId) -> io::Result<()> {
         let before = self.read_record()?;
         let deleted = self.deleted_before(&before, id);
-        // Whoever took it away before was killed between the memory and the file.
+        // The previous remover was killed between the record and the file.
         let still_there = || matches!(self.text(), Ok(Some(text)) if before.wrote(&text));
         let half_removed = before.id.is_none() && still_there();
         if before.id.as_ref() != Some(id) && !half_removed {
@@ -250,7 +249,7 @@ impl<'a> OnDisk<'a> {
         }
     }
 
-    /// The file as something that is not part of the tree, as long as it is as we wrote it.
+    /// The file as excluded from the tree while it is unchanged.
     pub(crate) fn own_files(&self) -> Vec<OwnFile> {
         let record = self.record();
         let digests = record.written.into_iter().chain(record.before).filter_map(|digest| digest.to_raw());

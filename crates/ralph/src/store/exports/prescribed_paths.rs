@@ -1,6 +1,6 @@
-//! Paths in a repo that other systems prescribe: their users and scripts look there, whatever client is at work.
+//! Paths in a repo that other systems prescribe: their users and scripts expect files there, with any client.
 
-/// A session loop, as the official plugin keeps it.
+/// A session loop, as written by the official plugin.
 pub(crate) const LOOP_FILE: &str = ".claude/ralph-loop.local.md";
 
 /// Reports of loops for scripts.

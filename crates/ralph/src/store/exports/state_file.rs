@@ -1,5 +1,5 @@
-//! The state file that other layouts show in the repo. Reading it shows progress, deleting it starts again; where it
-//! disagrees with the ledger, the ledger wins. What we last wrote is remembered outside the repo.
+//! The state file that other layouts export to the repo. Deleting it restarts the loop; if it disagrees with the ledger,
+//! the ledger wins. The last written content is recorded outside the repo.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -17,18 +17,18 @@ use crate::work_tree::fingerprint::OwnFile;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {
-    /// The content as we wrote it; none when we took the file away ourselves.
+    /// The content as written; `None` if ralph removed the file itself.
     written: Option<Digest>,
-    /// The content that we took away, or meant to: found again, it is ours and not another tool's.
+    /// The content that was or should have been removed: if found again, it is ralph's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     taken_away: Option<Digest>,
     deletions: u64,
 }
 
-/// The export of one repo; whoever has it holds the repo's lock.
+/// The export of one repo; the caller holds the repo's lock.
 pub(crate) struct Export<'a> {
     home: &'a RepoHome,
-    /// From the repo root; none in a layout without one.
+    /// Relative to the repo's root; `None` in a layout without one.
     relative: Option<&'static str>,
     root: &'a Path,
 }
@@ -53,16 +53,16 @@ impl<'a> Export<'a> {
         files::replace(&path, &serde_json::to_vec(record).map_err(io::Error::other)?)
     }
 
-    /// What the file looks like, and how often it was found deleted, this time included.
-    pub(crate) fn look(&self) -> ExportSeen {
+    /// The file's status, and how often it was found deleted, including this time.
+    pub(crate) fn inspect(&self) -> ExportSeen {
         let Some(path) = self.path() else { return ExportSeen::default() };
         let record = self.record();
         let deletions = record.deletions;
-        // Nobody gets us to read a link to somewhere else, or a folder.
+        // Never follow a link or read a folder.
         let there = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
         let text = match there.then(|| files::read_if_there(&path)).transpose() {
             Ok(text) => text.flatten(),
-            // Whoever makes it unreadable has edited it, and is not let go for it.
+            // Making it unreadable counts as an edit and does not release the loop.
             Err(error) => {
                 return ExportSeen { deletions, file: ExportFile::Edited { found: error.to_string() } };
             }
@@ -76,7 +76,7 @@ impl<'a> Export<'a> {
             Some(_) => {
                 ExportFile::Edited { found: String::from_utf8_lossy(&text).chars().take(200).collect() }
             }
-            // What was to go at the end of a loop, and is still there.
+            // Should have been removed at the end of a loop.
             None if record.taken_away == Some(Digest::of(&text)) => ExportFile::Absent,
             None => match Exported::parse(&String::from_utf8_lossy(&text), &clock::zone()) {
                 Some(foreign) => ExportFile::Foreign(foreign),
@@ -86,7 +86,7 @@ impl<'a> Export<'a> {
         ExportSeen { deletions, file }
     }
 
-    /// Acts on what was seen: a deletion is remembered, what should be gone goes, what means nothing to us is put aside.
+    /// Handles what was found: records a deletion, removes a leftover file, moves an unknown file aside.
     pub(crate) fn settle(&self, seen: ExportSeen) -> io::Result<ExportSeen> {
         let Some(path) = self.path() else { return Ok(seen) };
         match &seen.file {
@@ -95,7 +95,7 @@ impl<'a> Export<'a> {
                 if seen.deletions > record.deletions {
                     self.save(&Record { written: None, deletions: seen.deletions, ..record })?;
                 } else if record.written.is_none() && record.taken_away.is_some() {
-                    let _next_time_then = fs::remove_file(&path);
+                    let _retried_next_time = fs::remove_file(&path);
                 }
                 Ok(seen)
             }
@@ -109,23 +109,23 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// Shows where a held loop stands.
+    /// Writes the status of a blocked loop.
     pub(crate) fn write(&self, state: &State) -> io::Result<()> {
         let (Some(path), Some(started_at)) = (self.path(), state.started_at) else { return Ok(()) };
         let exported = Exported { task: state.task.clone(), iteration: state.attempts, started_at };
         let text = exported.render(&clock::zone());
         let before = self.record();
         let record = Record { written: Some(Digest::of(&text)), ..before.clone() };
-        // First the memory of it, then the file: a file we do not remember would be taken for another tool's.
+        // Record first, then write: an unrecorded file would be taken for another tool's.
         self.save(&record)?;
         files::sweep_temporary(path.parent().unwrap_or(self.root));
         files::replace(&path, text.as_bytes()).inspect_err(|_| {
-            // A file that never came to be must not look deleted.
-            let _counted_as_deleted = self.save(&before);
+            // A file that was never created must not look deleted.
+            let _best_effort = self.save(&before);
         })
     }
 
-    /// Takes the file away at the end of a loop.
+    /// Removes the file at the end of a loop.
     pub(crate) fn remove(&self) -> io::Result<()> {
         let Some(path) = self.path() else { return Ok(()) };
         let mut record = self.record();
@@ -140,7 +140,7 @@ impl<'a> Export<'a> {
         }
     }
 
-    /// The file as something that is not part of the tree, as long as it is as we wrote it.
+    /// The file as excluded from the tree while it is unchanged.
     pub(crate) fn own_file(&self) -> Option<OwnFile> {
         let path = self.relative?.into();
         let sha256 = self.record().written?.to_raw()?;
@@ -148,7 +148,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// A name that nobody uses, for a file that means nothing to us.
+/// An unused name for an unknown file.
 fn free_name(path: &Path) -> String {
     let own_name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut names = (1..).map(|number: u32| format!("{own_name}.unreadable-{number}"));

@@ -1,7 +1,7 @@
-//! What a command printed: its beginning and end in memory, the rest in a capped log.
+//! The output of a command: its head and tail in memory, the rest in a capped log.
 //!
-//! However much comes, memory stays small and the command is never held up: a reader drains the pipe and keeps
-//! only what is promised. A log that cannot be written is a remark, not a failure of the command.
+//! Memory stays bounded and the command is never blocked, however much it prints: a reader drains the pipe and keeps
+//! only head and tail. A log that cannot be written is a remark, not a failure of the command.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
@@ -11,36 +11,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ralph_core::clients::stream::Channel;
 
-use super::Tap;
+use super::OutputTap;
 
 pub(super) const HEAD: usize = 64 * 1024;
 pub(super) const TAIL: usize = 256 * 1024;
 pub(super) const LOG_CAP: u64 = 16 * 1024 * 1024;
 
-/// Fits the second-level cache beside the tail, so that passing bytes on costs little more than reading them.
+/// Fits the L2 cache together with the tail, so that copying costs little more than reading.
 const BUFFER: usize = 128 * 1024;
 
-/// The output, bytes as they came. `head` and `tail` never overlap.
+/// The raw output. `head` and `tail` never overlap.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Captured {
     /// The first 64 KiB.
     pub(crate) head: Vec<u8>,
     /// The last 256 KiB of what came after the head.
     pub(crate) tail: Vec<u8>,
-    /// Bytes printed in all.
+    /// Total bytes printed.
     pub(crate) total: u64,
 }
 
 impl Captured {
-    /// Bytes between head and tail, which are in the log at best.
+    /// Bytes between head and tail, which may be in the log.
     pub(crate) fn missing(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 }
 
-/// Takes in output as it comes and gives it back, bounded, at the end.
+/// Records output as it arrives and returns it, bounded, at the end.
 pub(super) struct Recorder {
-    tap: Option<Tap>,
+    tap: Option<OutputTap>,
     head: Vec<u8>,
     tail: Tail,
     total: u64,
@@ -48,11 +48,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(log: &Path, tap: Option<Tap>) -> Self {
+    pub(super) fn new(log: &Path, tap: Option<OutputTap>) -> Self {
         Self { tap, head: Vec::new(), tail: Tail::default(), total: 0, log: Log::create(log) }
     }
 
-    pub(super) fn take_in(&mut self, channel: Channel, bytes: &[u8]) {
+    pub(super) fn add(&mut self, channel: Channel, bytes: &[u8]) {
         if let Some(tap) = &mut self.tap {
             tap(channel, bytes);
         }
@@ -64,7 +64,7 @@ impl Recorder {
         self.tail.push(rest);
     }
 
-    /// The output and why the log is not as it should be.
+    /// The output and any problem with the log.
     pub(super) fn finish(self) -> (Captured, Option<String>) {
         let tail = self.tail.into_bytes();
         let log_error = self.log.close(&tail, self.total);
@@ -76,8 +76,8 @@ impl Recorder {
     }
 }
 
-/// A recorder between the reader, who fills it, and the supervisor, who takes it when the job has ended. If
-/// somebody beyond our reach still holds the pipe the reader finds it taken, and goes.
+/// A recorder shared by the reader, which fills it, and the supervisor, which takes it when the job has ended. If an
+/// unreachable process still holds the pipe, the reader finds the recorder taken and ends.
 #[derive(Clone)]
 pub(super) struct Recording(Arc<Mutex<Option<Recorder>>>);
 
@@ -89,7 +89,7 @@ impl Recording {
             match pipe.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(count) => match self.lock().as_mut() {
-                    Some(recorder) => recorder.take_in(channel, &buffer[..count]),
+                    Some(recorder) => recorder.add(channel, &buffer[..count]),
                     None => return,
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -107,11 +107,11 @@ impl Recording {
     }
 }
 
-/// The last [`TAIL`] bytes, as a ring that grows only as far as it is used.
+/// The last [`TAIL`] bytes, as a ring buffer that grows on demand.
 #[derive(Debug, Default)]
 struct Tail {
     ring: Vec<u8>,
-    /// Where the oldest byte is once the ring is full, and so the next one goes.
+    /// Position of the oldest byte once the ring is full, where the next byte is written.
     oldest: usize,
 }
 
@@ -172,11 +172,11 @@ impl Log {
     }
 }
 
-/// Adds the end of an output that went `beyond` the cap, and says how much between is not kept.
+/// Appends the tail of an output that went `beyond` the cap, and notes how many bytes in between are missing.
 fn append_end(mut file: File, tail: &[u8], beyond: u64) -> io::Result<()> {
     match beyond.checked_sub(tail.len() as u64) {
         Some(lost) if lost > 0 => {
-            write!(file, "\n[{lost} bytes not kept]\n")?;
+            write!(file, "\n[{lost} bytes omitted]\n")?;
             file.write_all(tail)
         }
         _ => {

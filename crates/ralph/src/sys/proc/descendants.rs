@@ -1,13 +1,13 @@
-//! Whose process is this? A family is a command and all that came out of it.
+//! Which command does a process belong to? A family is a command and all its descendants.
 //!
-//! A process belongs to a family if its parent does, if it is in the leader's session, carries the family's
-//! marker, or holds its output pipe; and it stays in it for good once it was seen there. It takes a new session, a
-//! cleaned environment, closed output and a dead parent together to be nobody's: such a stray is left alone by
-//! [`super::run`], which cannot know whose it is, and ended by [`sweep_all`].
+//! A process belongs to a family if its parent does, if it is in the leader's session, carries the family's marker,
+//! or holds its output pipe; and it stays in it once it was seen there. Only a process with a new session, a cleaned
+//! environment, closed output and a dead parent belongs to no family: [`super::run`] leaves such a stray alone,
+//! because its origin is unknown, and [`sweep_all`] kills it.
 //!
-//! One lock orders what must not mix: starting a leader (until it is listed it would look like a stray), looking
-//! around, signalling, and reaping. Nobody is reaped who is not a listed leader or an adopted orphan, so the
-//! statuses other parts of the program wait for are never taken.
+//! One lock serializes starting a leader (until it is listed it would look like a stray), scanning, signalling, and
+//! reaping. Only listed leaders and adopted orphans are reaped, so exit statuses that other parts of the program wait
+//! for are never taken.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,16 +19,16 @@ use ralph_core::model::id::Digest;
 use rustix::process::{Pid, Signal};
 
 use super::processes::{self, Process};
-use super::supervisor::Pauses;
+use super::supervisor::Backoff;
 use super::unix;
 use crate::sys::clock;
 
-/// The variable that marks the processes of a run. systemd sets it for its services, to 32 hex digits: what runs inside
-/// learns nothing from it, and what systemd set for us means nothing to a command that we start.
+/// The variable that marks the processes of a run. systemd sets it for its services, to 32 hex digits, so a process
+/// cannot detect ralph by it, and a value that systemd set for ralph is irrelevant to a command we start.
 pub(super) const MARK: &str = "INVOCATION_ID";
 
-/// The mark of one run: the owner's 16 hex digits, by which [`end_marked`] finds all runs of that owner, and 16 that no other
-/// run has.
+/// The marker of one run: the owner's 16 hex digits, by which [`end_marked`] finds all runs of that owner, and 16
+/// unique ones.
 pub(crate) fn marker(owner: &str) -> String {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ pub(crate) fn marker(owner: &str) -> String {
     format!("{owner}{}", hex_16(&run))
 }
 
-/// The first half of a mark, for everything that is run for that loop of that repo.
+/// The first half of a marker, shared by all runs for that loop of that repo.
 pub(crate) fn owner_of_runs(repo: &str, the_loop: &str) -> String {
     hex_16(&Digest::of_parts([repo.as_bytes(), the_loop.as_bytes()])).to_owned()
 }
@@ -50,7 +50,7 @@ fn hex_16(digest: &Digest) -> &str {
     &digest.as_str()[..16]
 }
 
-/// What strays get between SIGTERM and SIGKILL, and then to be gone.
+/// Time for strays between SIGTERM and SIGKILL, and then to end.
 const STRAY_GRACE: Duration = Duration::from_millis(200);
 const STRAY_END: Duration = Duration::from_millis(800);
 
@@ -59,21 +59,21 @@ static FAMILIES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 struct Entry {
     leader: Pid,
-    /// The marker as it stands in an environment.
+    /// The marker as it appears in an environment.
     marker: Vec<u8>,
-    /// Those that it prints into.
+    /// The pipes of its output.
     pipes: Vec<u64>,
-    /// Pid and start of everyone ever found to belong.
+    /// PID and start time of every process that was ever found to belong.
     known: HashSet<(Pid, u64)>,
 }
 
-/// A listed family. It is listed until it is dissolved.
+/// A family that is listed until it is dissolved.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct ProcessFamily {
     leader: Pid,
 }
 
-impl Family {
+impl ProcessFamily {
     /// Starts a leader and lists its family in one step.
     pub(super) fn found(
         marker: &str,
@@ -91,19 +91,19 @@ impl Family {
         self.leader
     }
 
-    /// Whether anyone but the leader is left, asked once the leader has exited: until then all may hide below it.
-    /// Costs next to nothing when this process has no children but leaders.
+    /// Whether processes other than the leader are left; call it after the leader has exited. Very cheap if this
+    /// process has no children except leaders.
     pub(super) fn others_left(&self) -> bool {
         let mut families = families();
         !no_orphans(&families) && !self.others(&mut families).is_empty()
     }
 
-    /// Who is left beside the leader, for people.
+    /// Descriptions of the remaining processes other than the leader.
     pub(super) fn names(&self) -> Vec<String> {
         self.others(&mut families()).iter().map(|process| processes::describe(process.pid)).collect()
     }
 
-    /// Signals the leader's group and everyone else who belongs. Tells whether there was anyone else.
+    /// Signals the leader's group and all other members. Returns whether there were any others.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         let mut families = families();
         let others = self.others(&mut families);
@@ -114,27 +114,27 @@ impl Family {
         !others.is_empty()
     }
 
-    /// Strikes the family off the list. A leader that has `exited` is reaped; the group gets a last SIGKILL
-    /// before its number is free.
+    /// Removes the family from the list. A leader that has `exited` is reaped; its group gets a last SIGKILL before
+    /// its PID is freed.
     pub(super) fn dissolve(&self, exited: bool) {
         let mut families = families();
         unix::signal_group(self.leader, Signal::KILL);
         if exited {
             // Its status has been read already.
-            unix::bury(self.leader);
+            unix::wait_and_reap(self.leader);
         }
         families.retain(|entry| entry.leader != self.leader);
     }
 
     fn others(&self, families: &mut [Entry]) -> Vec<Process> {
-        let mut members = census(families);
+        let mut members = list_members(families);
         members.retain(|member| member.family == Some(self.leader) && member.process.pid != self.leader);
         members.into_iter().map(|member| member.process).collect()
     }
 }
 
-/// Ends every descendant that belongs to no running job, and tells who they were. For the end of a run, and for
-/// SIGTERM once [`super::Stop`] was asked and the jobs have come back.
+/// Kills every descendant that belongs to no running job, and returns their descriptions. For the end of a run, and
+/// for SIGTERM after a [`super::StopRequest`] once the jobs have returned.
 pub(crate) fn sweep_all() -> Vec<String> {
     let names: Vec<String> = strays().iter().map(|process| processes::describe(process.pid)).collect();
     if names.is_empty() {
@@ -146,8 +146,8 @@ pub(crate) fn sweep_all() -> Vec<String> {
     names
 }
 
-/// Ends everyone who came out of us, whatever session they are in, and tells who could not be ended. Only for a moment at
-/// which nothing of ours runs: then whoever is there was left behind, however well it hides.
+/// Kills all descendants, in any session, and returns those that could not be killed. Call it only while no job is
+/// running: then every remaining descendant was left behind.
 pub(crate) fn end_everyone_left() -> Vec<String> {
     let left = || -> Vec<Process> {
         if processes::adopts_orphans()
@@ -157,7 +157,7 @@ pub(crate) fn end_everyone_left() -> Vec<String> {
         }
         let me = rustix::process::getpid();
         let families = families();
-        let everyone = look_around();
+        let everyone = read_consistently();
         let mut below = with_all_below(&everyone, |process| {
             process.parent == Some(me) && !is_leader(process.pid, &families)
         });
@@ -167,7 +167,7 @@ pub(crate) fn end_everyone_left() -> Vec<String> {
         below
     };
     let deadline = Instant::now() + STRAY_END;
-    let mut pauses = Pauses::default();
+    let mut pauses = Backoff::default();
     let mut now = left();
     while !now.is_empty() && Instant::now() < deadline {
         for process in &now {
@@ -179,8 +179,8 @@ pub(crate) fn end_everyone_left() -> Vec<String> {
     now.iter().map(|process| processes::describe(process.pid)).collect()
 }
 
-/// Ends every process of this user whose marker begins so, with everyone below, wherever they are: what a killed
-/// predecessor of ours left. Tells who they were.
+/// Kills every process of this user whose marker begins so, with all descendants: the leftovers of a killed
+/// predecessor. Returns their descriptions.
 pub(crate) fn end_marked(beginning: &str) -> Vec<String> {
     let mark = format!("{MARK}={beginning}").into_bytes();
     let me = rustix::process::getpid();
@@ -189,7 +189,7 @@ pub(crate) fn end_marked(beginning: &str) -> Vec<String> {
             processes::environment(process.pid).split(|byte| *byte == 0).any(|entry| entry.starts_with(&mark))
         };
         let mut everyone = processes::everyone();
-        // The kernel's own threads have no session, and nothing to read.
+        // Kernel threads have no session and no environment.
         everyone.retain(|process| {
             !process.dead
                 && process.session.is_some()
@@ -201,7 +201,7 @@ pub(crate) fn end_marked(beginning: &str) -> Vec<String> {
     let found = left();
     let names = found.iter().map(|process| processes::describe(process.pid)).collect();
     let (mut now, deadline) = (found, Instant::now() + STRAY_END);
-    let mut pauses = Pauses::default();
+    let mut pauses = Backoff::default();
     while !now.is_empty() && Instant::now() < deadline {
         for process in &now {
             processes::signal(process, Signal::KILL);
@@ -212,7 +212,7 @@ pub(crate) fn end_marked(beginning: &str) -> Vec<String> {
     names
 }
 
-/// Those of whom it is true, and all who came out of them: a run inside of a run bears its own mark.
+/// The matching processes and all their descendants: a nested run has its own marker.
 fn with_all_below(everyone: &[Process], is_one: impl Fn(&Process) -> bool) -> Vec<Process> {
     let mut found: Vec<&Process> = everyone.iter().filter(|process| is_one(process)).collect();
     let mut met: HashSet<Pid> = found.iter().map(|process| process.pid).collect();
@@ -228,7 +228,7 @@ fn with_all_below(everyone: &[Process], is_one: impl Fn(&Process) -> bool) -> Ve
 
 fn await_no_strays(patience: Duration, each_round: impl Fn()) {
     let deadline = Instant::now() + patience;
-    let mut pauses = Pauses::default();
+    let mut pauses = Backoff::default();
     while !strays().is_empty() && Instant::now() < deadline {
         each_round();
         thread::sleep(pauses.next());
@@ -243,7 +243,7 @@ fn strays_beside(families: &mut [Entry]) -> Vec<Process> {
     if no_orphans(families) {
         return Vec::new();
     }
-    let members = census(families).into_iter().filter(|member| member.family.is_none());
+    let members = list_members(families).into_iter().filter(|member| member.family.is_none());
     members.map(|member| member.process).collect()
 }
 
@@ -258,8 +258,8 @@ fn families() -> MutexGuard<'static, Vec<Entry>> {
     FAMILIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether our children are listed leaders and no one else. Since orphans come to us, a leader that has exited
-/// then has left nobody behind.
+/// Whether all our children are listed leaders. Since we adopt orphans, a leader that has exited then has left no
+/// process behind.
 fn no_orphans(families: &[Entry]) -> bool {
     processes::adopts_orphans()
         && processes::own_children().is_some_and(|children| all_leaders(&children, families))
@@ -276,16 +276,16 @@ fn is_leader(pid: Pid, families: &[Entry]) -> bool {
 #[derive(Debug)]
 struct Member {
     process: Process,
-    /// The leader of its family; none for a stray.
+    /// The leader of its family; `None` for a stray.
     family: Option<Pid>,
 }
 
-/// Everyone alive who came out of a command, and to which family they belong. Dead orphans are reaped on the way.
-fn census(families: &mut [Entry]) -> Vec<Member> {
-    let everyone = look_around();
+/// All living descendants of commands, with their families. Dead orphans are reaped on the way.
+fn list_members(families: &mut [Entry]) -> Vec<Member> {
+    let everyone = read_consistently();
     let mut members = descendants(&everyone, families);
     if !processes::adopts_orphans() {
-        members.extend(runaways(&everyone, &members, families));
+        members.extend(find_detached(&everyone, &members, families));
     }
     for member in &members {
         remember(member, families);
@@ -293,9 +293,9 @@ fn census(families: &mut [Entry]) -> Vec<Member> {
     members
 }
 
-/// Everyone who may matter, read again if somebody came to us meanwhile: the chain from us to them would be
-/// broken where their old parent was.
-fn look_around() -> Vec<Process> {
+/// All relevant processes, read again if orphans were adopted meanwhile: the parent chain would be broken where their
+/// old parent was.
+fn read_consistently() -> Vec<Process> {
     const READINGS: usize = 5;
     let me = Some(rustix::process::getpid());
     let mut everyone = read_everyone();
@@ -311,14 +311,14 @@ fn look_around() -> Vec<Process> {
     everyone
 }
 
-/// Those below us if nobody can get out, else all there are.
+/// Our descendants if we adopt orphans, else all processes.
 fn read_everyone() -> Vec<Process> {
     let tree = if processes::adopts_orphans() { processes::own_tree() } else { None };
     tree.unwrap_or_else(processes::everyone)
 }
 
-/// Walks down from us, from the children in sessions other than ours: those in ours were started by other parts
-/// of the program, and are none of our business, with all that is below them.
+/// Walks down from our children in other sessions: children in our own session were started by other parts of the
+/// program and are skipped with all their descendants.
 fn descendants(everyone: &[Process], families: &[Entry]) -> Vec<Member> {
     let me = rustix::process::getpid();
     let session = everyone.iter().find(|process| process.pid == me).and_then(|process| process.session);
@@ -350,9 +350,9 @@ fn reap_orphan(process: &Process, me: Pid, families: &[Entry]) {
     }
 }
 
-/// Those who left with their parent's death because we do not adopt: somewhere on the machine, of our user, and
-/// of a family by their own marks.
-fn runaways(everyone: &[Process], members: &[Member], families: &[Entry]) -> Vec<Member> {
+/// Processes that lost their parent where we do not adopt orphans: any process of our user that has the marker or
+/// pipe of a family.
+fn find_detached(everyone: &[Process], members: &[Member], families: &[Entry]) -> Vec<Member> {
     let met: HashSet<Pid> = members.iter().map(|member| member.process.pid).collect();
     let mine = |process: &&Process| {
         // The kernel's own threads have no session.
@@ -369,7 +369,7 @@ fn runaways(everyone: &[Process], members: &[Member], families: &[Entry]) -> Vec
     found.collect()
 }
 
-/// By what is at hand first; the marks `/proc` has to be asked for are read once, however many families there are.
+/// Cheap checks first; environment and pipes are read from `/proc` once, however many families there are.
 fn family_of(process: &Process, families: &[Entry]) -> Option<Pid> {
     let leader_where = |belongs: &dyn Fn(&Entry) -> bool| {
         families.iter().find(|entry| belongs(entry)).map(|entry| entry.leader)

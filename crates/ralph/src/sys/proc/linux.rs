@@ -1,7 +1,7 @@
-//! The processes of this machine, as `/proc` tells of them.
+//! The processes of this machine, read from `/proc`.
 //!
-//! Every answer is of a moment: a process may end, or change its program, between two readings. What can be
-//! wrong for that reason is said at each function; `family` builds the certainty on top.
+//! Every answer is a snapshot: a process may end, or exec another program, between two reads. Each function documents
+//! what can be wrong for that reason; `descendants` handles it.
 
 use std::collections::HashSet;
 use std::io::PipeReader;
@@ -15,7 +15,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal};
 
 use super::Ancestor;
 
-/// As much as a pipe may be without privileges: fewer waits between a command that floods and its reader.
+/// The largest pipe without privileges: fewer waits between a command that floods its output and the reader.
 const PIPE: usize = 1024 * 1024;
 
 /// Longest command line shown, in characters.
@@ -27,27 +27,27 @@ pub(super) struct Process {
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
     pub(super) session: Option<Pid>,
-    /// Clock ticks after boot: with the pid it names a process for good, since pids are used again.
+    /// Clock ticks after boot: identifies the process together with the PID, since PIDs are reused.
     pub(super) start: u64,
     pub(super) dead: bool,
 }
 
-/// Makes this process the parent of every descendant that loses its own, so that none gets away by detaching.
-/// Call it once at the start. Only Linux can; elsewhere it does nothing.
+/// Makes this process the parent of every orphaned descendant, so that none escapes by detaching. Call it once at the
+/// start. Linux only; does nothing elsewhere.
 pub(crate) fn adopt_orphans() {
-    // Kernels before 3.4 cannot; the marker is then what finds orphans.
+    // Kernels before 3.4 do not support it; orphans are then found by the marker.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok();
 }
 
-/// What names a process for good: when it started, since which boot and in which namespace.
+/// The unique identity of a process: start time, boot and namespace.
 pub(crate) fn identity(pid: i32) -> Option<ProcessIdentity> {
-    let process = look_at(Pid::from_raw(pid).filter(|_| pid > 0)?).filter(|process| !process.dead)?;
+    let process = read_process(Pid::from_raw(pid).filter(|_| pid > 0)?).filter(|process| !process.dead)?;
     let namespace = fs::metadata(of(process.pid, "ns/pid")).ok().map(|found| found.ino());
     Some(ProcessIdentity {
         process: pid,
         started: process.start,
         boot: boot(),
-        // Another user's is not shown; but we see its number, so it is ours.
+        // Not readable for another user's process; but its PID is visible, so the namespace is ours.
         pid_namespace: namespace.or_else(pid_namespace),
     })
 }
@@ -57,20 +57,20 @@ pub(super) fn boot() -> String {
     boot.trim().to_owned()
 }
 
-/// The namespace that our own process number is from.
+/// The namespace of our own PID.
 pub(crate) fn pid_namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino())
 }
 
-/// Whether no other namespace is above ours; the kernel gives the first one this number.
+/// Whether ours is the initial PID namespace, which has this fixed inode number.
 pub(crate) fn is_first_pid_namespace() -> bool {
     const FIRST: u64 = 0xEFFF_FFFC;
     pid_namespace() == Some(FIRST)
 }
 
-/// The processes that we came out of, our parent first.
+/// The ancestors of this process, parent first.
 ///
-/// Begins at `/proc/self` and not at our number: in a namespace of its own a process may still see the `/proc` of another.
+/// Starts at `/proc/self` instead of our PID: a process in its own namespace may see the `/proc` of another.
 pub(crate) fn ancestors() -> Vec<Ancestor> {
     let own = fs::read("/proc/self/stat").unwrap_or_default();
     let mut found = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn ancestors() -> Vec<Ancestor> {
 }
 
 fn parent_in(stat: &[u8]) -> Option<Pid> {
-    // Whose stat it is makes no difference to whom it names.
+    // The PID passed here does not affect the parent.
     parse_stat(Pid::INIT, stat)?.parent
 }
 
@@ -102,14 +102,15 @@ fn ancestor(pid: Pid, stat: &[u8]) -> Option<Ancestor> {
     })
 }
 
-/// Keeps other processes of the same user from reading and changing this one: no debugger attaches, its memory cannot be
-/// opened. What we start can be looked at again, once it is another program. Root is not kept out.
+/// Prevents other processes of the same user from reading and changing this one: no debugger can attach, its memory
+/// cannot be opened. Child processes are not protected after exec, and root is not kept out.
 pub(crate) fn forbid_debuggers() {
-    // A kernel that refuses this leaves us as every other program is.
+    // If the kernel refuses this, we are as unprotected as any other program.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
 }
 
-/// Undoes [`forbid_debuggers`]: with it goes that others can read our environment, and find us by the mark in it.
+/// Undoes [`forbid_debuggers`], which also stops other processes from reading our environment and finding us by the
+/// marker in it.
 pub(crate) fn permit_debuggers() {
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).ok();
 }
@@ -122,10 +123,10 @@ pub(super) fn widen(pipe: &PipeReader) {
     rustix::pipe::fcntl_setpipe_size(pipe, PIPE).ok();
 }
 
-/// Our own children, sorted, or `None` where the kernel does not list them.
+/// Our own children, sorted, or `None` if the kernel does not list them.
 ///
-/// The lists are kept by thread, move when a thread ends, and may skip a child while a sibling is reaped. None of
-/// that lasts, so the answer is what two readings agree on.
+/// The lists are kept per thread, move when a thread ends, and may skip a child while a sibling is reaped. These
+/// effects are temporary, so two equal reads are required.
 pub(super) fn own_children() -> Option<Vec<Pid>> {
     const READINGS: usize = 8;
     let mut before = read_own_children()?;
@@ -150,7 +151,7 @@ fn children_of(parent: Pid) -> Option<Vec<Pid>> {
     for thread in fs::read_dir(of(parent, "task")).ok()?.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(list) => children.extend(list.split_ascii_whitespace().filter_map(parse_pid)),
-            // The thread has ended, and another has its children now.
+            // The thread has ended, and its children moved to another thread.
             Err(_) if !thread.path().exists() => {}
             Err(_) => return None,
         }
@@ -158,14 +159,14 @@ fn children_of(parent: Pid) -> Option<Vec<Pid>> {
     Some(children)
 }
 
-/// This process and all below it, or `None` where the kernel does not list children. Not of one moment: whoever
-/// loses a parent while we walk may be missing, and is found as a child of ours the next time.
+/// This process and its descendants, or `None` if the kernel does not list children. Not atomic: a process that loses
+/// its parent during the walk may be missing, and is found as our child the next time.
 pub(super) fn own_tree() -> Option<Vec<Process>> {
-    let mut tree = vec![look_at(rustix::process::getpid())?];
+    let mut tree = vec![read_process(rustix::process::getpid())?];
     let mut met = HashSet::new();
     let mut waiting = own_children()?;
     while let Some(pid) = waiting.pop() {
-        let Some(process) = look_at(pid) else { continue };
+        let Some(process) = read_process(pid) else { continue };
         if met.insert(pid) {
             tree.push(process);
             waiting.extend(children_of(pid).unwrap_or_default());
@@ -174,17 +175,17 @@ pub(super) fn own_tree() -> Option<Vec<Process>> {
     Some(tree)
 }
 
-/// All processes there are. Not of one moment: a parent may be gone that a child still names.
+/// All processes. Not atomic: the parent of a listed child may already be gone.
 pub(super) fn everyone() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| look_at(parse_pid(entry.file_name().to_str()?)?)).collect()
+    entries.flatten().filter_map(|entry| read_process(parse_pid(entry.file_name().to_str()?)?)).collect()
 }
 
-fn look_at(pid: Pid) -> Option<Process> {
+fn read_process(pid: Pid) -> Option<Process> {
     parse_stat(pid, &fs::read(of(pid, "stat")).ok()?)
 }
 
-/// `pid (name) state parent group session …`, where the name may hold anything, also `) `.
+/// `pid (name) state parent group session …`, where the name may contain anything, including `) `.
 fn parse_stat(pid: Pid, stat: &[u8]) -> Option<Process> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let fields: Vec<&str> = str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace().collect();
@@ -195,7 +196,7 @@ fn parse_stat(pid: Pid, stat: &[u8]) -> Option<Process> {
         group: parse_pid(fields.get(2)?),
         session: parse_pid(fields.get(3)?),
         start: fields.get(19)?.parse().ok()?,
-        // A first thread that has ended looks like a zombie while the others go on.
+        // A main thread that has ended looks like a zombie while other threads continue.
         dead: matches!(*fields.first()?, "Z" | "X") && threads <= 1,
     })
 }
@@ -205,14 +206,14 @@ pub(super) fn is_same_user(pid: Pid) -> bool {
     fs::metadata(of(pid, "")).is_ok_and(|found| found.uid() == uid)
 }
 
-/// The environment `pid` was started with, as `NAME=value` and a zero byte for each variable.
+/// The initial environment of `pid`: `NAME=value` and a zero byte for each variable.
 pub(super) fn environment(pid: Pid) -> Vec<u8> {
     await_program(pid);
     fs::read(of(pid, "environ")).unwrap_or_default()
 }
 
-/// In the middle of an exec a process has neither arguments nor environment to show. That takes well under a
-/// millisecond, but it is just what a process does that was started to be left behind.
+/// During exec a process has neither arguments nor environment. That takes well under a millisecond, but is typical
+/// for a process that was just started in the background.
 fn await_program(pid: Pid) {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
@@ -223,7 +224,7 @@ fn await_program(pid: Pid) {
     }
 }
 
-/// The pipes `pid` holds, by inode.
+/// The pipes that `pid` has open, by inode.
 pub(super) fn pipes(pid: Pid) -> Vec<u64> {
     let Ok(files) = fs::read_dir(of(pid, "fd")) else { return Vec::new() };
     let targets = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
@@ -232,7 +233,7 @@ pub(super) fn pipes(pid: Pid) -> Vec<u64> {
         .collect()
 }
 
-/// "pid command line", for people.
+/// "pid command line", for display.
 pub(super) fn describe(pid: Pid) -> String {
     let line = fs::read(of(pid, "cmdline")).unwrap_or_default();
     let line = if line.is_empty() { fs::read(of(pid, "comm")).unwrap_or_default() } else { line };
@@ -244,7 +245,7 @@ pub(super) fn describe(pid: Pid) -> String {
     }
 }
 
-/// Signals this very process, never one that has got its number since.
+/// Signals exactly this process, never another one that reuses its PID.
 pub(super) fn signal(process: &Process, signal: Signal) {
     match rustix::process::pidfd_open(process.pid, PidfdFlags::empty()) {
         Ok(handle) if is_still(process) => {
@@ -258,7 +259,7 @@ pub(super) fn signal(process: &Process, signal: Signal) {
 }
 
 fn is_still(process: &Process) -> bool {
-    look_at(process.pid).is_some_and(|found| found.start == process.start)
+    read_process(process.pid).is_some_and(|found| found.start == process.start)
 }
 
 fn of(pid: Pid, what: &str) -> String {
@@ -266,6 +267,6 @@ fn of(pid: Pid, what: &str) -> String {
 }
 
 fn parse_pid(text: &str) -> Option<Pid> {
-    // A process on its way out may show -1 where its session was.
+    // A process that is exiting may report -1 as its session.
     Pid::from_raw(text.parse().ok().filter(|pid| *pid > 0)?)
 }

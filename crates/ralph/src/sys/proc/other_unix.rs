@@ -1,8 +1,7 @@
-//! The processes of this machine where there is no `/proc`: only process groups are ended, and `ps` is asked for the processes
-//! that we came out of. The same functions as `linux.rs`.
+//! Process functions for systems without `/proc`: only process groups are killed, and ancestors are read with `ps`.
+//! The same functions as `linux.rs`.
 
 use std::io::PipeReader;
-use std::process::Command;
 use std::time::Duration;
 
 use ralph_core::ledger::event::ProcessIdentity;
@@ -21,10 +20,10 @@ pub(super) struct Process {
     pub(super) dead: bool,
 }
 
-/// Makes this process the parent of every descendant that loses its own. Only Linux can.
+/// Makes this process the parent of every orphaned descendant. Linux only.
 pub(crate) fn adopt_orphans() {}
 
-/// What names a process for good: its number, and the second at which it started, which is in no other life of the machine.
+/// The unique identity of a process: its PID and the second at which it started, which also distinguishes boots.
 pub(crate) fn identity(pid: i32) -> Option<ProcessIdentity> {
     let row = ask_ps(pid)?;
     Some(ProcessIdentity { process: pid, started: row.started, boot: boot(), pid_namespace: pid_namespace() })
@@ -43,7 +42,7 @@ pub(crate) fn is_first_pid_namespace() -> bool {
     true
 }
 
-/// The processes that we came out of, our parent first.
+/// The ancestors of this process, parent first.
 pub(crate) fn ancestors() -> Vec<Ancestor> {
     let mut found = Vec::new();
     let mut next = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
@@ -60,7 +59,7 @@ pub(crate) fn ancestors() -> Vec<Ancestor> {
     found
 }
 
-/// What `ps` prints about one process.
+/// The output of `ps` for one process.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     parent: i32,
@@ -71,7 +70,7 @@ struct Row {
 
 fn ask_ps(pid: i32) -> Option<Row> {
     const LIMIT: Duration = Duration::from_secs(2);
-    // By its full path, and in one language and zone: times are compared.
+    // With its full path, and a fixed language and time zone, since times are compared.
     let mut command = short_command::command("/bin/ps");
     command.env_clear().env("LC_ALL", "C").env("TZ", "UTC");
     command.args(["-o", "ppid=", "-o", "stat=", "-o", "tty=", "-o", "lstart=", "-o", "comm="]);
@@ -80,7 +79,7 @@ fn ask_ps(pid: i32) -> Option<Row> {
     row(str::from_utf8(&answer.stdout).ok()?)
 }
 
-/// `ppid stat tty Mon Nov 16 18:27:02 2026 name`, where the name may be a path, and may hold blanks.
+/// `ppid stat tty Mon Nov 16 18:27:02 2026 name`, where the name may be a path and may contain spaces.
 fn row(line: &str) -> Option<Row> {
     const TIME: std::ops::Range<usize> = 3..8;
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -96,7 +95,7 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// Only Linux can be asked for this by the process itself.
+/// Only Linux supports this.
 pub(crate) fn forbid_debuggers() {}
 
 pub(crate) fn permit_debuggers() {}
@@ -139,10 +138,13 @@ pub(super) fn signal(_process: &Process, _signal: Signal) {}
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
-    fn a_row_of_ps_is_read_as_it_is_on_every_system() {
+    fn parses_ps_output_of_every_system() {
         let name = |line: &str| row(line).map(|row| (row.parent, row.leads_a_terminal, row.name));
         // macOS, FreeBSD and Linux.
         let mac = "  501 Ss   ttys001  Mon Nov 16 18:27:02 2026     -zsh\n";
@@ -158,16 +160,21 @@ mod tests {
         }
     }
 
-    /// Where there is a `ps`, it is asked: our parent is above us, a child and a stranger are not.
+    /// Uses the real `ps` if there is one: our parent is an ancestor, a child and an unrelated process are not.
     #[test]
-    fn only_whom_we_came_out_of_is_an_ancestor() {
+    fn only_real_ancestors_are_listed() {
         let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
-        let Some(asked) = identity(parent) else { return };
+        let Some(asked) = identity(parent) else {
+            // Not `eprintln!`: the test harness keeps what a passing test prints with it to itself.
+            writeln!(std::io::stderr(), "no `ps` here to ask: only its recorded rows were read")
+                .expect("stderr");
+            return;
+        };
         let above = ancestors();
         assert!(above.len() < super::super::MOST_ANCESTORS);
         let first = above.first().expect("our parent");
         assert_eq!(first.process, parent);
-        // The `ps` of Linux makes the second up each time, and rounds.
+        // Linux's `ps` computes the second each time, with rounding.
         assert!(first.started.abs_diff(asked.started) <= 1, "{first:?} {asked:?}");
         let mut child = Command::new("sleep").arg("60").spawn().expect("a process");
         let number = i32::try_from(child.id()).expect("a number");

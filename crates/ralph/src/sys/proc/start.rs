@@ -1,4 +1,4 @@
-//! Starts a command as leader of a new session, with nothing of ours but what it prints into.
+//! Starts a command as leader of a new session, with no inherited files except its output pipes.
 
 use std::fs::{self, File};
 use std::io::{self, PipeWriter};
@@ -12,22 +12,22 @@ use rustix::io::{Errno, FdFlags};
 use rustix::process::Pid;
 
 use super::descendants::MARK;
-use super::{Job, What};
+use super::{Job, Program};
 
-/// By its full path: what `sh` is must not depend on the `PATH` a project gives its gates.
+/// With its full path: `sh` must not depend on the `PATH` that a project sets for its gates.
 const SHELL: &str = "/bin/sh";
 
-/// Without a pipe of their own, errors go where the output goes.
+/// Without a pipe of its own, stderr goes to the output pipe.
 #[expect(clippy::disallowed_methods, reason = "this is where gates and agents start")]
 #[expect(unsafe_code, reason = "std has no stable way to start a child in a new session")]
 pub(super) fn leader(job: &Job<'_>, output: PipeWriter, errors: Option<PipeWriter>) -> io::Result<Pid> {
     let (mut command, stdin) = match job.command {
-        What::Shell(line) => {
+        Program::Shell(line) => {
             let mut shell = Command::new(SHELL);
             shell.arg0("sh").args(["-c", line]);
             (shell, None)
         }
-        What::Program { program, arguments, stdin } => {
+        Program::Program { program, arguments, stdin } => {
             let mut command = Command::new(program);
             command.args(arguments);
             (command, stdin)
@@ -43,12 +43,12 @@ pub(super) fn leader(job: &Job<'_>, output: PipeWriter, errors: Option<PipeWrite
         .stdout(output);
     let (inherited, us) = (inherited_files(), rustix::process::getpid());
     let dies_with_us = job.manners.dies_with_us;
-    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It makes
-    // system calls, setsid, prctl, fcntl and getppid, and neither allocates nor takes a lock. A number that is not open
-    // any more is refused by fcntl; one that is in use anew is already closed on exec, as all std opens.
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It only makes
+    // the system calls setsid, prctl, fcntl and getppid, and neither allocates nor takes a lock. fcntl refuses a
+    // descriptor that is no longer open; one that was reused is already close-on-exec, like all that std opens.
     unsafe {
         command.pre_exec(move || {
-            // So it has no terminal to ask or to be stopped by, and bears a mark that it can only exchange for another.
+            // Without a controlling terminal it cannot prompt or be stopped by one, and its session identifies it.
             rustix::process::setsid()?;
             #[cfg(target_os = "linux")]
             if dies_with_us {
@@ -57,18 +57,18 @@ pub(super) fn leader(job: &Job<'_>, output: PipeWriter, errors: Option<PipeWrite
             for file in inherited {
                 rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(*file), FdFlags::CLOEXEC).ok();
             }
-            // If we were killed meanwhile, nothing could find it by its marks yet.
+            // If ralph was killed meanwhile, the new process could not be found by its marker yet.
             if rustix::process::getppid() == Some(us) { Ok(()) } else { Err(Errno::SRCH.into()) }
         });
     }
     #[cfg(not(target_os = "linux"))]
     let _only_linux_can = dies_with_us;
-    // It is waited for by its number.
+    // The caller waits for it by PID.
     Ok(Pid::from_child(&command.spawn()?))
 }
 
-/// What was open beside the three standard streams when the first command was started. Files we open ourselves
-/// close on exec, but those a shell or a client left open to us would go on to every command and all it leaves.
+/// Descriptors that were open besides stdin, stdout and stderr when the first command started. Files we open are
+/// close-on-exec, but those inherited from a shell or a client would leak into every command and its descendants.
 fn inherited_files() -> &'static [RawFd] {
     static INHERITED: OnceLock<Vec<RawFd>> = OnceLock::new();
     INHERITED.get_or_init(|| {

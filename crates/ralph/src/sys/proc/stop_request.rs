@@ -1,7 +1,7 @@
-//! The wish to end early, shared by all who run a job.
+//! A request to stop early, shared by all running jobs.
 //!
-//! Asking reaches every listener as a message in the inbox it already waits on, so nobody has to look again and
-//! again. Once asked it stays asked: a job that comes later is not begun.
+//! It reaches every listener as a message in the inbox it already waits on, so no polling is needed. Once requested
+//! it stays requested: later jobs are not started.
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,9 @@ struct Listeners {
 }
 
 impl Listeners {
-    fn tell(&self, event: ProcessEvent) {
+    fn send(&self, event: ProcessEvent) {
         for (_, inbox) in &self.inboxes {
-            // A listener that has just finished is not sorry to miss it.
+            // A listener that has just finished does not need it.
             inbox.send(event.clone()).ok();
         }
     }
@@ -37,17 +37,17 @@ impl StopRequest {
     pub(crate) fn ask(&self) {
         let mut listeners = self.lock();
         listeners.asked = true;
-        listeners.tell(ProcessEvent::StopAsked);
+        listeners.send(ProcessEvent::StopAsked);
     }
 
-    /// Asked for the second time: nobody is waited for any more.
+    /// Second request: stop without waiting.
     pub(crate) fn insist(&self) {
         let mut listeners = self.lock();
         (listeners.asked, listeners.insisted) = (true, true);
-        listeners.tell(ProcessEvent::StopInsisted);
+        listeners.send(ProcessEvent::StopInsisted);
     }
 
-    pub(crate) fn asked(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         self.lock().asked
     }
 
@@ -55,14 +55,15 @@ impl StopRequest {
         self.lock().insisted
     }
 
-    /// Waits for it, for at most `time`; whether it was asked.
+    /// Waits for the request for at most `time`; returns whether it was made.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let (sender, inbox) = mpsc::channel();
         let _listening = self.listen(sender);
         inbox.recv_timeout(time).is_ok()
     }
 
-    /// From now until the answer is dropped `inbox` hears of [`Stop::ask`]; at once if it was asked already.
+    /// Until the returned value is dropped, `inbox` receives a message at [`StopRequest::ask`]; immediately if it was
+    /// already asked.
     pub(super) fn listen(&self, inbox: Sender<ProcessEvent>) -> Listening {
         let mut listeners = self.lock();
         let id = listeners.next;

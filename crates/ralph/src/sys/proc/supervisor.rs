@@ -1,7 +1,7 @@
-//! Follows one command from its start to the point where nothing of it is left.
+//! Follows one command from its start until none of its processes is left.
 //!
-//! All that happens comes in through one inbox, and the next deadline is how long we listen. A command that
-//! exits cleanly is done when its exit and the end of its output have been heard: no sleeping, no looking again.
+//! All events arrive in one inbox, and the next deadline limits the wait. A command that exits cleanly is done when
+//! its exit and the end of its output have been received: no sleeping, no polling.
 
 use std::io::{self, PipeWriter};
 use std::sync::mpsc::{Receiver, Sender};
@@ -12,14 +12,14 @@ use ralph_core::clients::stream::Channel;
 use rustix::process::Signal;
 
 use super::capture::Recording;
-use super::descendants::Family;
+use super::descendants::ProcessFamily;
 use super::unix::{self, Exit};
-use super::{Ended, How, Job, What, processes, start};
+use super::{FinishedJob, Job, Program, Termination, processes, start};
 
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
-/// How long SIGKILL is repeated. Only a process the kernel itself holds up survives the first.
+/// How long SIGKILL is repeated. Only a process blocked inside the kernel survives the first.
 const KILL_PATIENCE: Duration = Duration::from_millis(600);
-/// How long the last bytes may take once all who wrote them are gone.
+/// How long the last bytes may take once all writers are gone.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone)]
@@ -27,20 +27,20 @@ pub(super) enum ProcessEvent {
     Exited(Exit),
     OutputEnded,
     StopAsked,
-    /// For the second time.
+    /// Second request.
     StopInsisted,
 }
 
-/// Waits between looks at something that sends no message: short at first, since most things end soon.
-pub(super) struct Pauses(Duration);
+/// Delays between polls of something that sends no message: short at first, since most processes end soon.
+pub(super) struct Backoff(Duration);
 
-impl Default for Pauses {
+impl Default for Backoff {
     fn default() -> Self {
         Self(Duration::from_millis(1))
     }
 }
 
-impl Pauses {
+impl Backoff {
     pub(super) fn next(&mut self) -> Duration {
         const LONGEST: Duration = Duration::from_millis(30);
         let pause = self.0;
@@ -52,11 +52,11 @@ impl Pauses {
 pub(super) struct Supervisor<'a> {
     job: &'a Job<'a>,
     begun: Instant,
-    family: Family,
+    family: ProcessFamily,
     recording: Recording,
     inbox: Receiver<ProcessEvent>,
     exit: Option<(Exit, Instant)>,
-    /// Pipes that somebody may still print into.
+    /// Pipes that still have a writer.
     outputs_open: usize,
     stop_asked: bool,
     stop_insisted: bool,
@@ -71,7 +71,8 @@ impl<'a> Supervisor<'a> {
         inbox: Receiver<ProcessEvent>,
     ) -> Result<Self, String> {
         let listen = |channel: Channel| -> Result<(PipeWriter, u64), String> {
-            let (reader, writer) = io::pipe().map_err(|error| format!("no pipe for the output: {error}"))?;
+            let (reader, writer) =
+                io::pipe().map_err(|error| format!("cannot create a pipe for the output: {error}"))?;
             processes::widen(&reader);
             let pipe = rustix::fs::fstat(&reader).map_err(|error| error.to_string())?.st_ino;
             let (drain, done) = (recording.clone(), sender.clone());
@@ -86,8 +87,8 @@ impl<'a> Supervisor<'a> {
         let (errors, other_pipe) = apart.unzip();
         let pipes: Vec<u64> = [pipe].into_iter().chain(other_pipe).collect();
         let outputs_open = pipes.len();
-        let family = Family::found(job.marker, pipes, || start::leader(job, output, errors))
-            .map_err(|error| why_not_started(job, &error))?;
+        let family = ProcessFamily::found(job.marker, pipes, || start::leader(job, output, errors))
+            .map_err(|error| describe_start_error(job, &error))?;
         let leader = family.leader();
         let waiting = listen_in_thread("exit", move || {
             sender.send(ProcessEvent::Exited(unix::await_exit(leader))).ok();
@@ -114,51 +115,51 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    pub(super) fn supervise(mut self) -> Ended {
+    pub(super) fn supervise(mut self) -> FinishedJob {
         let how = self.until_ended();
         let took = match (&how, &self.exit) {
-            (How::TimedOut | How::Stopped, _) | (_, None) => self.begun.elapsed(),
+            (Termination::TimedOut | Termination::Stopped, _) | (_, None) => self.begun.elapsed(),
             (_, Some((_, at))) => *at - self.begun,
         };
         self.family.dissolve(self.exit.is_some());
         let (output, log_error) = self.recording.take().finish();
-        Ended { how, took, output, log_error }
+        FinishedJob { how, took, output, log_error }
     }
 
-    fn until_ended(&mut self) -> How {
+    fn until_ended(&mut self) -> Termination {
         let deadline = self.begun.checked_add(self.job.timeout);
         while self.exit.is_none() {
             if self.stop_asked {
                 self.end_everyone(self.job.manners.asks, self.job.manners.stop_grace);
-                return How::Stopped;
+                return Termination::Stopped;
             }
-            if !self.hear(deadline) {
+            if !self.wait_for_event(deadline) {
                 self.end_everyone(self.job.manners.asks, self.job.manners.grace);
-                return How::TimedOut;
+                return Termination::TimedOut;
             }
         }
         self.after_exit()
     }
 
-    /// The command is gone; is that all?
-    fn after_exit(&mut self) -> How {
+    /// The command has exited; are any descendants left?
+    fn after_exit(&mut self) -> Termination {
         let Some((exit, at)) = self.exit.clone() else { unreachable!("called once the exit is known") };
         if self.clean_within(at + self.job.manners.leak_patience) {
-            return own_end(exit);
+            return termination_of(exit);
         }
         let processes = self.family.names();
         self.end_everyone(&[Signal::TERM], LEFTOVER_GRACE);
         match exit {
-            // Whether it would have leaked we did not wait to see: that is no pass.
-            Exit::Code(0) if self.stop_asked => How::Stopped,
-            Exit::Code(0) => How::Leaked { code: 0, processes },
-            failed => own_end(failed),
+            // We stopped before a leak could be detected, so this is not a pass.
+            Exit::Code(0) if self.stop_asked => Termination::Stopped,
+            Exit::Code(0) => Termination::Leaked { code: 0, processes },
+            failed => termination_of(failed),
         }
     }
 
-    /// Whether output and descendants end by themselves before `deadline`, and before somebody asks to stop.
+    /// Whether output and descendants end on their own before `deadline` and before a stop request.
     fn clean_within(&mut self, deadline: Instant) -> bool {
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             if self.outputs_open == 0 && !self.family.others_left() {
                 return true;
@@ -168,29 +169,29 @@ impl<'a> Supervisor<'a> {
             }
             // The end of the output is announced; that of a silent process is not.
             let next_look = if self.outputs_open == 0 { Instant::now() + pauses.next() } else { deadline };
-            self.hear(Some(next_look.min(deadline)));
+            self.wait_for_event(Some(next_look.min(deadline)));
         }
     }
 
-    /// Asks all to go, in each way, waits for `grace` each time, then makes them.
+    /// Sends each signal to all processes, waits for `grace` after each, then kills them.
     fn end_everyone(&mut self, asks: &[Signal], grace: Duration) {
         let gone = asks.iter().any(|ask| {
             self.family.signal(*ask);
-            self.gone_within(grace, Family::others_left)
+            self.gone_within(grace, ProcessFamily::others_left)
         });
         if !gone {
             self.stop_insisted = false;
             self.gone_within(KILL_PATIENCE, |family| family.signal(Signal::KILL));
         }
         let deadline = Instant::now() + OUTPUT_PATIENCE;
-        while self.outputs_open > 0 && self.hear(Some(deadline)) {}
+        while self.outputs_open > 0 && self.wait_for_event(Some(deadline)) {}
     }
 
-    /// Whether the command and all its descendants are gone in time; `look` tells of the descendants, and may do
-    /// more to hurry them.
-    fn gone_within(&mut self, patience: Duration, look: impl Fn(&Family) -> bool) -> bool {
+    /// Whether the command and all its descendants are gone in time; `look` returns whether descendants are left, and
+    /// may signal them again.
+    fn gone_within(&mut self, patience: Duration, look: impl Fn(&ProcessFamily) -> bool) -> bool {
         let deadline = Instant::now().checked_add(patience);
-        let mut pauses = Pauses::default();
+        let mut pauses = Backoff::default();
         loop {
             let others_left = look(&self.family);
             if self.exit.is_some() && !others_left {
@@ -201,12 +202,12 @@ impl<'a> Supervisor<'a> {
                 return false;
             }
             let next_look = now + pauses.next();
-            self.hear(Some(deadline.map_or(next_look, |deadline| next_look.min(deadline))));
+            self.wait_for_event(Some(deadline.map_or(next_look, |deadline| next_look.min(deadline))));
         }
     }
 
-    /// Takes in one event; false if there was none before `deadline`.
-    fn hear(&mut self, deadline: Option<Instant>) -> bool {
+    /// Handles one event; returns false if there was none before `deadline`.
+    fn wait_for_event(&mut self, deadline: Option<Instant>) -> bool {
         let event = match deadline {
             Some(deadline) => {
                 self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
@@ -224,20 +225,20 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-fn own_end(exit: Exit) -> How {
+fn termination_of(exit: Exit) -> Termination {
     match exit {
-        Exit::Code(code) => How::Exited { code },
-        Exit::Signal(signal) => How::Signalled { signal },
-        Exit::Lost(why) => How::CouldNotStart { why: format!("its exit status was lost: {why}") },
+        Exit::Code(code) => Termination::Exited { code },
+        Exit::Signal(signal) => Termination::Signalled { signal },
+        Exit::Lost(why) => Termination::CouldNotStart { why: format!("its exit status was lost: {why}") },
     }
 }
 
-/// The system has one answer for a missing shell and a missing folder; people need to know which.
-fn why_not_started(job: &Job<'_>, error: &io::Error) -> String {
+/// The system returns the same error for a missing shell and a missing folder; the message tells them apart.
+fn describe_start_error(job: &Job<'_>, error: &io::Error) -> String {
     if job.dir.is_dir() {
         let program = match job.command {
-            What::Shell(_) => "sh".into(),
-            What::Program { program, .. } => program.to_string_lossy(),
+            Program::Shell(_) => "sh".into(),
+            Program::Program { program, .. } => program.to_string_lossy(),
         };
         format!("cannot start {program}: {error}")
     } else {
@@ -245,11 +246,11 @@ fn why_not_started(job: &Job<'_>, error: &io::Error) -> String {
     }
 }
 
-/// A thread that is never joined: each ends by itself with the processes it listens to.
+/// Never joined: each thread ends on its own together with the processes it follows.
 fn listen_in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
     const STACK: usize = 128 * 1024;
     match thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work) {
         Ok(_detached) => Ok(()),
-        Err(error) => Err(format!("no thread to follow the command: {error}")),
+        Err(error) => Err(format!("cannot start a thread for the command: {error}")),
     }
 }

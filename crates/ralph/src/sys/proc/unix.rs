@@ -1,4 +1,4 @@
-//! The few calls every unix has: learn of a command's exit, signal its group, forget it.
+//! System calls available on every Unix: wait for a command's exit, signal its group, reap it.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
@@ -8,12 +8,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 pub(super) enum Exit {
     Code(i32),
     Signal(i32),
-    /// Somebody else took the status, as happens when this process was started with SIGCHLD ignored.
+    /// Another part of the process took the status, as happens if ralph was started with SIGCHLD ignored.
     Lost(String),
 }
 
-/// Waits for the exit of `leader` and leaves it as a zombie, so that its number, which is also the number of
-/// its group and session, cannot go to a stranger while we still send signals there.
+/// Waits for the exit of `leader` and leaves it as a zombie, so that its PID, which is also its group and session id,
+/// cannot be reused while we still send signals to it.
 pub(super) fn await_exit(leader: Pid) -> Exit {
     loop {
         match rustix::process::waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
@@ -32,18 +32,18 @@ fn exit_of(status: &WaitIdStatus) -> Exit {
     }
 }
 
-/// Takes the status of a zombie. Does nothing if `pid` is still running.
+/// Reaps a zombie. Does nothing if `pid` is still running.
 pub(super) fn reap(pid: Pid) {
     rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).ok();
 }
 
-/// Takes the status of a child that is on its way out.
-pub(super) fn bury(pid: Pid) {
+/// Reaps a child that is exiting.
+pub(super) fn wait_and_reap(pid: Pid) {
     while matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED), Err(Errno::INTR)) {}
 }
 
 /// Only while `leader` has not been reaped: see [`await_exit`].
 pub(super) fn signal_group(leader: Pid, signal: Signal) {
-    // An empty group is what we want in the end.
+    // An empty group is the goal.
     rustix::process::kill_process_group(leader, signal).ok();
 }

@@ -1,4 +1,4 @@
-//! With real repositories: what is kept, what stays as it was, and every way it can go wrong.
+//! Tests with real repositories: what is committed, what stays unchanged, and every failure.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -72,7 +72,7 @@ impl Scene {
         self.checkpoints_below("", loop_id)
     }
 
-    /// Of a loop whose root is a folder of the repository.
+    /// For a loop whose root is a folder of the repository.
     fn checkpoints_below(&self, folder: &str, loop_id: &str) -> Checkpoints {
         let (root, scratch) = (self.root().join(folder), self.scratch().join(loop_id));
         let root = fs::canonicalize(root).expect("a folder");
@@ -88,8 +88,8 @@ impl Scene {
         self.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/"])
     }
 
-    /// All that a checkpoint must not change: what lies in `.git` but objects and our refs, and the files.
-    fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    /// Everything that a checkpoint must not change: `.git` except objects and our refs, and the files.
+    fn protected_files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.root()];
         while let Some(folder) = open.pop() {
@@ -120,27 +120,27 @@ fn git_in(folder: &Path, words: &[&str]) -> String {
 }
 
 impl Checkpoints {
-    fn keep_now(&mut self, number: u32) -> Result<Kept, KeepError> {
-        let taken_in = self.take_in(number)?;
-        self.keep(taken_in)
+    fn stage_and_commit(&mut self, number: u32) -> Result<CommittedTree, CheckpointError> {
+        let staged = self.stage(number)?;
+        self.commit(staged)
     }
 }
 
-fn kept(kept: Result<Kept, KeepError>) -> String {
+fn kept(kept: Result<CommittedTree, CheckpointError>) -> String {
     let kept = kept.expect("kept");
     assert_eq!(kept.lacks, None);
     kept.commit
 }
 
 #[test]
-fn each_tree_is_kept_and_nothing_else_moves() {
+fn each_tree_is_committed_and_nothing_else_changes() {
     let scene = Scene::new();
     scene.write("staged.txt", "staged\n");
     scene.git(&["add", "staged.txt"]);
-    let before = scene.untouched();
+    let before = scene.protected_files();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0));
-    assert_eq!(scene.untouched(), before);
+    let zero = kept(checkpoints.stage_and_commit(0));
+    assert_eq!(scene.protected_files(), before);
     assert_eq!(scene.names(&zero), ".gitignore a.txt staged.txt");
     assert_eq!(scene.git(&["rev-parse", &format!("{zero}^")]), scene.git(&["rev-parse", "HEAD"]));
 
@@ -148,9 +148,9 @@ fn each_tree_is_kept_and_nothing_else_moves() {
     scene.write("new/b.txt", "new\n");
     scene.write("ignored", "x");
     fs::remove_file(scene.root().join("staged.txt")).expect("removed");
-    let before = scene.untouched();
-    let one = kept(checkpoints.keep_now(1));
-    assert_eq!(scene.untouched(), before);
+    let before = scene.protected_files();
+    let one = kept(checkpoints.stage_and_commit(1));
+    assert_eq!(scene.protected_files(), before);
     assert_eq!(scene.names(&one), ".gitignore a.txt new/b.txt");
     assert_eq!(scene.git(&["show", &format!("{one}:a.txt")]), "two");
     assert_eq!(scene.git(&["rev-parse", &format!("{one}^")]), zero);
@@ -163,18 +163,18 @@ fn each_tree_is_kept_and_nothing_else_moves() {
 fn a_tree_that_did_not_change_is_the_same_commit() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0));
-    assert_eq!(kept(checkpoints.keep_now(1)), zero);
-    // The same holds for whoever goes on after a kill, and for content that was only written again.
+    let zero = kept(checkpoints.stage_and_commit(0));
+    assert_eq!(kept(checkpoints.stage_and_commit(1)), zero);
+    // The same applies after a kill, and to content that was only rewritten.
     scene.write("a.txt", "one\n");
-    assert_eq!(kept(scene.checkpoints().keep_now(2)), zero);
+    assert_eq!(kept(scene.checkpoints().stage_and_commit(2)), zero);
     assert_eq!(scene.git(&["rev-parse", "refs/ralph/loop-1/2"]), zero);
 }
 
-/// A file that changes in the very tick in which the index is written looks the same to git, but for the index's own
-/// time: only an index that is younger than the file is believed.
+/// A file that changes in the same clock tick in which the index is written looks unchanged to git, except for the
+/// index's own time: an entry is trusted only if the index is newer than the file.
 #[test]
-fn a_change_within_one_tick_of_the_clock_is_seen() {
+fn detects_a_change_within_one_clock_tick() {
     let scene = Scene::new();
     scene.git(&["config", "core.trustctime", "false"]);
     let tick = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
@@ -188,7 +188,7 @@ fn a_change_within_one_tick_of_the_clock_is_seen() {
     stamp(".git/index");
     scene.write("a.txt", "six\n");
     stamp("a.txt");
-    let zero = kept(scene.checkpoints().keep_now(0));
+    let zero = kept(scene.checkpoints().stage_and_commit(0));
     assert_eq!(scene.git(&["show", &format!("{zero}:a.txt")]), "six");
 }
 
@@ -196,23 +196,23 @@ fn a_change_within_one_tick_of_the_clock_is_seen() {
 fn the_same_number_again_replaces_it() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0));
+    let zero = kept(checkpoints.stage_and_commit(0));
     scene.write("a.txt", "two\n");
-    kept(checkpoints.keep_now(1));
+    kept(checkpoints.stage_and_commit(1));
     scene.write("a.txt", "three\n");
     for mut owner in [checkpoints, scene.checkpoints()] {
-        let one = kept(owner.keep_now(1));
+        let one = kept(owner.stage_and_commit(1));
         assert_eq!(scene.git(&["rev-parse", &format!("{one}^")]), zero);
         assert_eq!(scene.git(&["show", "refs/ralph/loop-1/1:a.txt"]), "three");
     }
 }
 
-/// What a repository can be like. Each keeps two trees.
+/// Kinds of repositories. Each gets two checkpoints.
 #[test]
-fn every_kind_of_repository_will_do() {
+fn works_in_every_kind_of_repository() {
     let kinds: [(&str, Make); 7] = [
         ("detached", |scene| drop(scene.git(&["checkout", "-q", "--detach"]))),
-        ("nobody set a name", |scene| drop(scene.git(&["config", "user.useConfigOnly", "true"]))),
+        ("no user name is set", |scene| drop(scene.git(&["config", "user.useConfigOnly", "true"]))),
         ("index.lock is held", |scene| scene.write(".git/index.lock", "")),
         ("a split index", |scene| {
             scene.git(&["update-index", "--split-index"]);
@@ -237,11 +237,11 @@ fn every_kind_of_repository_will_do() {
         let scene = Scene::new();
         make(&scene);
         let mut checkpoints = scene.checkpoints();
-        let before = scene.untouched();
-        let zero = kept(checkpoints.keep_now(0));
-        assert_eq!(scene.untouched(), before, "{kind}");
+        let before = scene.protected_files();
+        let zero = kept(checkpoints.stage_and_commit(0));
+        assert_eq!(scene.protected_files(), before, "{kind}");
         scene.write("b.txt", "new\n");
-        let one = kept(checkpoints.keep_now(1));
+        let one = kept(checkpoints.stage_and_commit(1));
         assert_eq!(scene.git(&["diff", "--name-only", &zero, &one]), "b.txt", "{kind}");
         assert_eq!(scene.names(&one), ".gitignore a.txt b.txt", "{kind}");
     }
@@ -251,10 +251,10 @@ fn every_kind_of_repository_will_do() {
 fn before_the_first_commit_the_first_checkpoint_has_no_parent() {
     let scene = Scene::unborn();
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0));
+    let zero = kept(checkpoints.stage_and_commit(0));
     assert_eq!(scene.names(&zero), "");
     scene.write("a.txt", "one\n");
-    let one = kept(checkpoints.keep_now(1));
+    let one = kept(checkpoints.stage_and_commit(1));
     assert_eq!(scene.names(&one), "a.txt");
     assert_eq!(scene.git(&["rev-list", "--count", &one]), "2");
 }
@@ -264,31 +264,31 @@ fn a_linked_work_tree_and_a_submodule_are_repositories_too() {
     let scene = Scene::new();
     scene.git(&["worktree", "add", "-q", "../linked"]);
     let library = Scene::new();
-    scene.git(&["submodule", "add", "-q", &library.root().to_string_lossy(), "sub"]);
+    ralph_testkit::add_submodule(&scene.root(), &library.root(), "sub");
     scene.commit_all();
     for place in ["linked", "project/sub"] {
         let root = scene.dir.path().join(place);
         let scratch = scene.scratch().join(place);
         let mut checkpoints =
             Checkpoints::new(&root, &LoopId::new("linked"), &scratch).expect("a repository");
-        kept(checkpoints.keep_now(0));
+        kept(checkpoints.stage_and_commit(0));
         fs::write(root.join("b.txt"), "new\n").expect("a file");
-        let one = kept(checkpoints.keep_now(1));
+        let one = kept(checkpoints.stage_and_commit(1));
         assert_eq!(git_in(&root, &["diff", "--name-only", &format!("{one}^"), &one]), "b.txt", "{place}");
         assert_eq!(git_in(&root, &["status", "--porcelain"]), "?? b.txt", "{place}");
     }
-    // Of a submodule its commit is kept.
+    // For a submodule, its commit is recorded.
     let mut checkpoints = scene.checkpoints();
-    let zero = kept(checkpoints.keep_now(0));
+    let zero = kept(checkpoints.stage_and_commit(0));
     git_in(&scene.root().join("sub"), &["add", "-A"]);
     git_in(&scene.root().join("sub"), &["commit", "-qm", "more"]);
-    let one = kept(checkpoints.keep_now(1));
+    let one = kept(checkpoints.stage_and_commit(1));
     assert_eq!(scene.git(&["diff", "--name-only", &zero, &one]), "sub");
 }
 
-/// A folder below the top: somebody's whole home may be the repository around it.
+/// A folder below the top: the repository around it may be a whole home folder.
 #[test]
-fn only_what_lies_below_the_root_is_taken_in() {
+fn stages_only_files_below_the_root() {
     let scene = Scene::new();
     scene.write("part/x.txt", "one\n");
     scene.commit_all();
@@ -297,18 +297,18 @@ fn only_what_lies_below_the_root_is_taken_in() {
         Checkpoints::new(&scene.root().join("part"), &LoopId::new("part"), &scratch).expect("a repository");
     scene.write("outside.txt", "private\n");
     scene.write("part/y.txt", "new\n");
-    let zero = kept(checkpoints.keep_now(0));
+    let zero = kept(checkpoints.stage_and_commit(0));
     assert_eq!(scene.names(&zero), ".gitignore a.txt part/x.txt part/y.txt");
 }
 
 #[test]
-fn where_no_checkpoint_can_be_kept_it_is_said_why() {
+fn reports_why_checkpoints_are_impossible() {
     let scene = Scene::bare_folder();
     let why = |scene: &Scene| {
         let new = Checkpoints::new(&scene.root(), &LoopId::new("x"), &scene.scratch());
         new.expect_err("no repository").to_string()
     };
-    assert_eq!(why(&scene), "this is no git repository");
+    assert_eq!(why(&scene), "not a git repository");
     scene.git(&["init", "-q", "--bare", "."]);
     assert_eq!(why(&scene), "the git repository has no work tree");
     let broken = Scene::new();
@@ -323,9 +323,9 @@ fn where_no_checkpoint_can_be_kept_it_is_said_why() {
     assert!(why(&future).contains("cannot be used"), "{}", why(&future));
 }
 
-/// Whatever is configured to run at a commit writes a file; a hook that refuses would refuse.
+/// Every program that can be configured for a commit writes a file; a hook that refuses would refuse.
 #[test]
-fn nothing_that_is_configured_is_run() {
+fn runs_no_configured_program() {
     let scene = Scene::new();
     let trap = scene.dir.path().join("trap");
     let mark = scene.dir.path().join("mark");
@@ -351,21 +351,21 @@ fn nothing_that_is_configured_is_run() {
         scene.git(&["config", name, value]);
     }
     let mut checkpoints = scene.checkpoints();
-    kept(checkpoints.keep_now(0));
+    kept(checkpoints.stage_and_commit(0));
     scene.write("dos.txt", "a\r\nb\r\n");
-    kept(checkpoints.keep_now(1));
+    kept(checkpoints.stage_and_commit(1));
     prune(&checkpoints.git, &folder_of(&checkpoints.loop_id), 1).expect("pruned");
     assert_eq!(fs::read_to_string(&mark).unwrap_or_default(), "");
     assert!(!scene.root().join(".git/logs/refs/ralph").exists(), "a reflog");
 }
 
 #[test]
-fn what_cannot_be_taken_in_is_told_and_the_rest_is_kept() {
+fn reports_unstageable_files_and_commits_the_rest() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
     git_in(&scene.root(), &["init", "-q", "embedded"]);
     scene.write("zzz.txt", "new\n");
-    let zero = checkpoints.keep_now(0).expect("kept");
+    let zero = checkpoints.stage_and_commit(0).expect("kept");
     assert_eq!(scene.names(&zero.commit), ".gitignore a.txt zzz.txt");
     assert!(zero.lacks.is_some_and(|lacks| lacks.contains("embedded")), "it is named");
 }
@@ -385,100 +385,100 @@ fn a_file_with_a_filter_stays_as_the_index_has_it_and_no_filter_runs() {
     scene.write("new.other", "other\n");
     fs::remove_file(scene.root().join("gone.up")).expect("removed");
     let mut checkpoints = scene.checkpoints();
-    for (number, pace) in [(0, Pace::AtEase), (1, Pace::WithCare)] {
+    for (number, pace) in [(0, StagingSpeed::AtEase), (1, StagingSpeed::WithCare)] {
         checkpoints.pace = pace;
-        let Kept { commit, lacks } = checkpoints.keep_now(number).expect("kept");
-        let why = "with a filter, which is not run: new.up, tracked.up";
+        let CommittedTree { commit, lacks } = checkpoints.stage_and_commit(number).expect("kept");
+        let why = "with a filter (filters are not run): new.up, tracked.up";
         assert_eq!(lacks.as_deref(), Some(why), "{pace:?}");
         assert_eq!(scene.names(&commit), ".gitattributes .gitignore a.txt new.other tracked.up");
         assert_eq!(scene.git(&["show", &format!("{commit}:tracked.up")]), "one");
     }
     assert!(!mark.exists(), "the filter was run");
     scene.git(&["config", "--remove-section", "filter.up"]);
-    let Kept { commit, lacks } = checkpoints.keep_now(2).expect("kept");
+    let CommittedTree { commit, lacks } = checkpoints.stage_and_commit(2).expect("kept");
     assert_eq!((lacks, scene.git(&["show", &format!("{commit}:tracked.up")])), (None, "two".into()));
 }
 
 #[test]
-fn with_care_huge_files_are_left_out_and_told() {
+fn huge_files_are_left_out_and_reported() {
     let scene = Scene::new();
     scene.write("small.txt", "x");
-    // A file of nothing but a size: no byte of it may be read.
+    // A sparse file: no byte of it may be read.
     for name in ["huge [1].bin", "huge2.bin"] {
         File::create(scene.root().join(name)).and_then(|file| file.set_len(HUGE + 1)).expect("a file");
     }
     let mut checkpoints = scene.checkpoints();
-    checkpoints.pace = Pace::WithCare;
-    let zero = checkpoints.keep_now(0).expect("kept");
+    checkpoints.pace = StagingSpeed::WithCare;
+    let zero = checkpoints.stage_and_commit(0).expect("kept");
     assert_eq!(zero.lacks.as_deref(), Some("over 100 MB: huge [1].bin and 1 more"));
     assert_eq!(scene.names(&zero.commit), ".gitignore a.txt small.txt");
     for number in 0..11 {
         let file = File::create(scene.root().join(format!("big{number}")));
         file.and_then(|file| file.set_len(HUGE)).expect("a file");
     }
-    let error = checkpoints.keep_now(1).expect_err("too much").to_string();
+    let error = checkpoints.stage_and_commit(1).expect_err("too much").to_string();
     assert!(error.contains("1100 MB in 13 new or changed files"), "{error}");
-    checkpoints.pace = Pace::NotAtAll;
-    assert!(matches!(checkpoints.keep_now(1), Err(KeepError::GivenUp)));
+    checkpoints.pace = StagingSpeed::NotAtAll;
+    assert!(matches!(checkpoints.stage_and_commit(1), Err(CheckpointError::GivenUp)));
 }
 
 /// Between the two steps the files may change and the process may end.
 #[test]
-fn what_was_taken_in_is_kept_by_whoever_comes_next() {
+fn a_later_process_commits_staged_files() {
     let scene = Scene::new();
-    kept(scene.checkpoints().keep_now(0));
+    kept(scene.checkpoints().stage_and_commit(0));
     scene.write("a.txt", "two\n");
-    scene.checkpoints().take_in(1).expect("taken in");
+    scene.checkpoints().stage(1).expect("staged");
     scene.write("a.txt", "three\n");
     let mut next = scene.checkpoints();
-    assert_eq!([0, 1, 2].map(|number| next.has_taken_in(number)), [false, true, false]);
+    assert_eq!([0, 1, 2].map(|number| next.has_staged(number)), [false, true, false]);
     let one = kept(next.finish(1));
     assert_eq!(scene.git(&["show", &format!("{one}:a.txt")]), "two");
-    let two = kept(next.keep_now(2));
+    let two = kept(next.stage_and_commit(2));
     assert_eq!(scene.git(&["show", &format!("{two}:a.txt")]), "three");
     assert_eq!(scene.git(&["log", "--format=%s", &two]).lines().count(), 4);
 
-    // What was not taken in whole is nobody's.
+    // An incomplete staging is not used.
     scene.write(".git/info/exclude", "");
     next.name_index(None).expect("a name");
     let next = scene.checkpoints();
-    assert!((0..4).all(|number| !next.has_taken_in(number)));
+    assert!((0..4).all(|number| !next.has_staged(number)));
 }
 
 #[test]
-fn what_a_loop_changed_is_read_from_what_was_kept_of_it() {
+fn lists_changed_files_from_checkpoints() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
     let id = checkpoints.loop_id.clone();
     let first = scene.git(&["rev-parse", "HEAD"]);
     assert_eq!(changed_files(&checkpoints.git, &id, &first), None, "nothing was kept");
-    kept(checkpoints.keep_now(0));
+    kept(checkpoints.stage_and_commit(0));
     scene.write("a b.txt", "new\n");
-    kept(checkpoints.keep_now(1));
+    kept(checkpoints.stage_and_commit(1));
     scene.write("ü\n.txt", "new\n");
-    let last = kept(checkpoints.keep_now(2));
+    let last = kept(checkpoints.stage_and_commit(2));
     let names = changed_files(&checkpoints.git, &id, &last).expect("both were kept");
     assert_eq!(names, ["a b.txt", "ü\n.txt"]);
     assert_eq!(changed_files(&checkpoints.git, &id, "--output=x"), None);
 }
 
 #[test]
-fn what_git_loses_in_between_is_taken_in_again_and_told() {
+fn restages_and_reports_objects_lost_in_between() {
     let scene = Scene::new();
     let mut checkpoints = scene.checkpoints();
-    kept(checkpoints.keep_now(0));
+    kept(checkpoints.stage_and_commit(0));
     scene.write("b.txt", "new\n");
-    let taken_in = checkpoints.take_in(1).expect("taken in");
+    let staged = checkpoints.stage(1).expect("staged");
     let blob = scene.git(&["hash-object", "b.txt"]);
     fs::remove_file(scene.root().join(".git/objects").join(&blob[..2]).join(&blob[2..])).expect("the object");
-    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
-    assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
+    let CommittedTree { commit, lacks } = checkpoints.commit(staged).expect("kept");
+    assert_eq!(lacks.as_deref(), Some(STAGED_AGAIN));
     assert_eq!(scene.git(&["show", &format!("{commit}:b.txt")]), "new");
-    // Without an index git would keep an empty tree.
-    let taken_in = checkpoints.take_in(2).expect("taken in");
+    // Without an index git would commit an empty tree.
+    let staged = checkpoints.stage(2).expect("staged");
     fs::remove_file(&checkpoints.index).expect("the index");
-    let Kept { commit, lacks } = checkpoints.keep(taken_in).expect("kept");
-    assert_eq!(lacks.as_deref(), Some(TAKEN_IN_AGAIN));
+    let CommittedTree { commit, lacks } = checkpoints.commit(staged).expect("kept");
+    assert_eq!(lacks.as_deref(), Some(STAGED_AGAIN));
     assert_eq!(scene.names(&commit), ".gitignore a.txt b.txt");
 }
 
@@ -488,7 +488,7 @@ fn agents_may_use_git_as_they_like() {
     scene.write("b.txt", "x\n");
     scene.commit_all();
     let mut checkpoints = scene.checkpoints();
-    kept(checkpoints.keep_now(0));
+    kept(checkpoints.stage_and_commit(0));
     let steps: [&[&str]; 15] = [
         &["rm", "-q", "--cached", "b.txt"],
         &["add", "-A"],
@@ -513,7 +513,7 @@ fn agents_may_use_git_as_they_like() {
         git.args(["-c", "user.name=t", "-c", "user.email=t@example.com"]).args(step);
         let _some_fail = git.current_dir(scene.root()).output();
         scene.write("b.txt", &format!("after {number}\n"));
-        let commit = kept(checkpoints.keep_now(number));
+        let commit = kept(checkpoints.stage_and_commit(number));
         assert_eq!(scene.git(&["show", &format!("{commit}:b.txt")]), format!("after {number}"), "{step:?}");
         assert_eq!(scene.names(&commit), ".gitignore a.txt b.txt new.txt", "{step:?}");
     }
@@ -522,9 +522,9 @@ fn agents_may_use_git_as_they_like() {
 
 /// Everything a killed git or driver can leave behind.
 #[test]
-fn the_next_one_works_whatever_was_killed() {
+fn works_after_any_kill() {
     let scene = Scene::new();
-    kept(scene.checkpoints().keep_now(0));
+    kept(scene.checkpoints().stage_and_commit(0));
     let scratch = scene.scratch().join("loop-1");
     let index = || existing_index(&scratch).expect("an index");
     let leave: [(&str, Leave<'_>); 5] = [
@@ -557,8 +557,8 @@ fn the_next_one_works_whatever_was_killed() {
     for (number, (what, leave)) in (1..).zip(leave) {
         scene.write("a.txt", what);
         leave(&scene);
-        // Whether git notices by itself that objects were lost depends on how old the file is.
-        let Kept { commit, .. } = scene.checkpoints().keep_now(number).expect("kept");
+        // Whether git detects lost objects itself depends on the age of the file.
+        let CommittedTree { commit, .. } = scene.checkpoints().stage_and_commit(number).expect("kept");
         assert_eq!(scene.git(&["show", &format!("{commit}:a.txt")]), what);
         let parent = scene.git(&["rev-parse", &format!("{commit}^")]);
         assert_eq!(parent, scene.git(&["rev-parse", &format!("refs/ralph/loop-1/{}", number - 1)]), "{what}");
@@ -569,16 +569,16 @@ fn the_next_one_works_whatever_was_killed() {
 #[test]
 fn an_object_store_that_cannot_be_written_is_an_error_and_later_it_works() {
     if rustix::process::getuid().is_root() {
-        // Nobody is refused anything: another thing that is no folder must do.
+        // Root has access to everything, so a file replaces the folder.
         let scene = Scene::new();
         let mut checkpoints = scene.checkpoints();
-        kept(checkpoints.keep_now(0));
+        kept(checkpoints.stage_and_commit(0));
         let refs = scene.root().join(".git/refs/ralph/loop-1");
         fs::remove_dir_all(&refs).expect("removed");
         fs::write(&refs, "in the way").expect("a file");
-        assert!(checkpoints.keep_now(1).is_err());
+        assert!(checkpoints.stage_and_commit(1).is_err());
         fs::remove_file(&refs).expect("removed");
-        kept(checkpoints.keep_now(1));
+        kept(checkpoints.stage_and_commit(1));
         return;
     }
     let scene = Scene::new();
@@ -586,13 +586,13 @@ fn an_object_store_that_cannot_be_written_is_an_error_and_later_it_works() {
     let mut checkpoints = scene.checkpoints();
     scene.write("a.txt", "two\n");
     fs::set_permissions(&objects, fs::Permissions::from_mode(0o500)).expect("read only");
-    assert!(checkpoints.keep_now(0).is_err());
+    assert!(checkpoints.stage_and_commit(0).is_err());
     fs::set_permissions(&objects, fs::Permissions::from_mode(0o700)).expect("as before");
-    kept(checkpoints.keep_now(0));
+    kept(checkpoints.stage_and_commit(0));
 }
 
 #[test]
-fn the_newest_loops_stay_and_what_is_not_ours_stays() {
+fn prunes_only_checkpoints_of_older_loops() {
     let scene = Scene::new();
     for number in 0..6 {
         let mut commit = Command::new("git");
@@ -619,7 +619,7 @@ fn the_newest_loops_stay_and_what_is_not_ours_stays() {
         scene.git(&["update-ref", name, "HEAD"]);
     }
     let mut checkpoints = scene.checkpoints_of("old-1");
-    kept(checkpoints.keep_now(0));
+    kept(checkpoints.stage_and_commit(0));
     let head = scene.git(&["rev-parse", "HEAD"]);
     prune(&checkpoints.git, &folder_of(&checkpoints.loop_id), 3).expect("pruned");
     let mut expected = String::new();
@@ -639,13 +639,13 @@ fn any_loop_id_makes_a_ref() {
         let folder = folder_of(&LoopId::new(id));
         scene.git(&["check-ref-format", &format!("{folder}0")]);
         assert!(folder.starts_with(OURS) && folder.matches('/').count() == 3, "{id}: {folder}");
-        assert_eq!(numbered(&format!("{folder}12")), Some((&*folder, 12)), "{id}");
+        assert_eq!(parse_ref_name(&format!("{folder}12")), Some((&*folder, 12)), "{id}");
     }
     assert_ne!(folder_of(&LoopId::new("a b")), folder_of(&LoopId::new("a_b")));
 }
 
 #[test]
-fn variables_of_another_call_of_git_do_not_count() {
+fn ignores_inherited_git_variables() {
     let table = [
         ("GIT_DIR", false),
         ("GIT_WORK_TREE", false),
@@ -665,9 +665,9 @@ fn variables_of_another_call_of_git_do_not_count() {
     }
 }
 
-/// Only root can give a folder away; others see the same refusal only where somebody did it for them.
+/// Only root can change the owner of a folder; for other users the test is skipped.
 #[test]
-fn a_repository_of_somebody_else_is_refused_as_git_refuses_it() {
+fn refuses_a_repository_of_another_user() {
     let scene = Scene::new();
     if !rustix::process::getuid().is_root() {
         return;

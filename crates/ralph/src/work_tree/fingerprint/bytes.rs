@@ -1,4 +1,4 @@
-//! The little-endian, length-prefixed encoding of what this module stores: the stat cache and the ignore rules.
+//! The little-endian, length-prefixed encoding of stored data: the stat cache and the ignore rules.
 
 /// Numbers are little-endian; a slice is its length as `u32`, then its bytes.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl<'b> ByteReader<'b> {
         self.chunk().copied()
     }
 
-    /// An array that is left where it lies.
+    /// An array borrowed from the input.
     pub(super) fn chunk<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

@@ -1,4 +1,4 @@
-//! Reads what no cache vouches for: the content of files, hashed as it streams by, on every core at once.
+//! Hashes the content of files that are not in a cache, streaming, on all cores.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,18 +11,18 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
 use sha2::{Digest as _, Sha256};
 
-use super::file_stamp::Stamp;
+use super::file_stamp::FileStamp;
 use super::ignores::path_of;
-use super::{Content, Digest, Fact, Found, Kind, Seen};
+use super::{Content, Digest, FileKind, ManifestFact, PathContent, WalkedPath};
 
-/// Large enough that the calls do not matter, small enough to stay in the processor's cache.
+/// Large enough to make the calls cheap, small enough to fit the CPU cache.
 const BUFFER: usize = 64 * 1024;
 
-/// Fewer files than this are read before a second thread would have started.
-const WORTH_A_THREAD: usize = 16;
+/// Fewer files than this are read faster than a second thread starts.
+const WORTH_A_THREAD: usize = 64;
 
 /// Hashes every file of `found` whose content is not known yet.
-pub(super) fn read_unknown(root: &Path, found: &mut [Found]) -> io::Result<()> {
+pub(super) fn read_unknown(root: &Path, found: &mut [WalkedPath]) -> io::Result<()> {
     let unread: Vec<usize> = (0..found.len()).filter(|at| found[*at].is_unread()).collect();
     if unread.is_empty() {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn read_unknown(root: &Path, found: &mut [Found]) -> io::Result<()> {
     let root = open_folder(root)?;
     let reader = Reader { root: root.as_fd(), found, unread: &unread, next: AtomicUsize::new(0) };
     let worth = unread.len().div_ceil(WORTH_A_THREAD);
-    // Even asking how many cores there are takes longer than reading a few files.
+    // Even querying the number of cores takes longer than reading a few files.
     let threads = if worth == 1 { 1 } else { threads().min(worth) };
     let read = on_threads(threads, || reader.take_turns());
     for (at, seen) in read.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().flatten() {
@@ -39,10 +39,10 @@ pub(super) fn read_unknown(root: &Path, found: &mut [Found]) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `work` on so many threads, this one among them, and gathers what each of them brought.
+/// Runs `work` on that many threads, including this one, and collects the results.
 pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
-        // Where there is no room for more threads, fewer do the same work.
+        // If no more threads can be started, fewer do the same work.
         let spawn = || std::thread::Builder::new().spawn_scoped(scope, &work);
         let others: Vec<_> = (1..threads).map_while(|_| spawn().ok()).collect();
         let mut results = vec![work()];
@@ -54,7 +54,7 @@ pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -
     })
 }
 
-/// As many threads as there are cores, up to the point where the file system is the narrow place.
+/// One thread per core, up to the point where the file system is the bottleneck.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(8)
 }
@@ -69,49 +69,49 @@ pub(super) fn open_folder_at(at: BorrowedFd<'_>, path: impl Arg + Copy) -> rusti
     retry_on_intr(|| rustix::fs::openat(at, path, flags, Mode::empty()))
 }
 
-/// Opens a file that was regular when last seen. Should it have become a link since, this fails; should it have
-/// become a pipe, this does not wait for a writer.
+/// Opens a file that was regular when last seen. Fails if it has become a link, and does not block if it has become a
+/// pipe.
 pub(super) fn open_file_at(at: BorrowedFd<'_>, name: impl Arg + Copy) -> rustix::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     retry_on_intr(|| rustix::fs::openat(at, name, flags, Mode::empty())).map(File::from)
 }
 
-/// What a failed look at a path means.
-pub(super) enum ReadTrouble {
-    /// It is no longer there: somebody works in the tree while it is read.
+/// Why a path could not be read.
+pub(super) enum ReadError {
+    /// It no longer exists: the tree is being changed while it is read.
     Vanished,
-    /// It is there, but not for us.
+    /// It exists but is not readable for us.
     Unreadable,
-    /// This process lacks something, which says nothing about the path.
-    Ours(io::Error),
+    /// This process lacks a resource; not related to the path.
+    OutOfResources(io::Error),
 }
 
-impl From<Errno> for ReadTrouble {
+impl From<Errno> for ReadError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Vanished,
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::Ours(errno.into()),
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::OutOfResources(errno.into()),
             _ => Self::Unreadable,
         }
     }
 }
 
-impl Found {
+impl WalkedPath {
     fn is_unread(&self) -> bool {
-        matches!(self.seen, Seen::File { content: Content::Unread, .. })
+        matches!(self.seen, PathContent::File { content: Content::Unread, .. })
     }
 }
 
-/// Hands out the files to read, one by one, to whoever asks next.
+/// Distributes the files to the threads, one by one.
 struct Reader<'r> {
     root: BorrowedFd<'r>,
-    found: &'r [Found],
+    found: &'r [WalkedPath],
     unread: &'r [usize],
     next: AtomicUsize,
 }
 
 impl Reader<'_> {
-    fn take_turns(&self) -> io::Result<Vec<(usize, Seen)>> {
+    fn take_turns(&self) -> io::Result<Vec<(usize, PathContent)>> {
         let mut buffer = vec![0; BUFFER];
         let mut read = Vec::new();
         while let Some(&at) = self.unread.get(self.next.fetch_add(1, Ordering::Relaxed)) {
@@ -120,7 +120,7 @@ impl Reader<'_> {
         Ok(read)
     }
 
-    fn read(&self, found: &Found, buffer: &mut [u8]) -> io::Result<Seen> {
+    fn read(&self, found: &WalkedPath, buffer: &mut [u8]) -> io::Result<PathContent> {
         let path = path_of(&found.path);
         match open_file_at(self.root, path) {
             Ok(file) => read_open(file, buffer),
@@ -129,24 +129,24 @@ impl Reader<'_> {
         }
     }
 
-    fn unopened(&self, found: &Found, errno: Errno) -> io::Result<Seen> {
-        match (ReadTrouble::from(errno), &found.seen) {
-            (ReadTrouble::Ours(error), _) => Err(error),
-            (ReadTrouble::Unreadable, Seen::File { stamp, .. }) => Ok(unreadable(stamp)),
-            _ => Ok(Seen::Vanished),
+    fn unopened(&self, found: &WalkedPath, errno: Errno) -> io::Result<PathContent> {
+        match (ReadError::from(errno), &found.seen) {
+            (ReadError::OutOfResources(error), _) => Err(error),
+            (ReadError::Unreadable, PathContent::File { stamp, .. }) => Ok(unreadable(stamp)),
+            _ => Ok(PathContent::Vanished),
         }
     }
 }
 
-/// The stamp is the open file's own, taken before its content: a file replaced since the walk is stamped as what was
-/// really read, and one written to while it is read no longer fits its stamp.
-fn read_open(mut file: File, buffer: &mut [u8]) -> io::Result<Seen> {
-    let (stamp, kind) = Stamp::of_open(&file)?;
+/// The stamp comes from the open file, before its content is read: a file replaced since the walk gets the stamp of
+/// what was really read, and one written to during the read no longer matches its stamp.
+fn read_open(mut file: File, buffer: &mut [u8]) -> io::Result<PathContent> {
+    let (stamp, kind) = FileStamp::of_open(&file)?;
     if kind != FileType::RegularFile {
-        return Ok(Seen::Other { fact: Fact::of(special(kind)), stamp: Some(stamp) });
+        return Ok(PathContent::Other { fact: ManifestFact::of(special(kind)), stamp: Some(stamp) });
     }
     match hash(&mut file, buffer) {
-        Ok(digest) => Ok(Seen::File { stamp, content: Content::Read(digest) }),
+        Ok(digest) => Ok(PathContent::File { stamp, content: Content::Read(digest) }),
         Err(_) => Ok(unreadable(&stamp)),
     }
 }
@@ -163,26 +163,29 @@ fn hash(file: &mut File, buffer: &mut [u8]) -> io::Result<Digest> {
     }
 }
 
-fn unreadable(stamp: &Stamp) -> Seen {
-    Seen::Other { fact: Fact::unreadable(Kind::UnreadableFile, stamp), stamp: Some(*stamp) }
-}
-
-/// Where a link points; it is not followed.
-pub(super) fn look_at_link(at: BorrowedFd<'_>, name: impl Arg, stamp: Option<Stamp>) -> Seen {
-    match rustix::fs::readlinkat(at, name, Vec::new()) {
-        Ok(target) => Seen::Other { fact: Fact::link(target.as_bytes()), stamp },
-        Err(Errno::NOENT | Errno::NOTDIR) => Seen::Vanished,
-        Err(_) => Seen::Other { fact: Fact::of(Kind::Unknown), stamp },
+fn unreadable(stamp: &FileStamp) -> PathContent {
+    PathContent::Other {
+        fact: ManifestFact::unreadable(FileKind::UnreadableFile, stamp),
+        stamp: Some(*stamp),
     }
 }
 
-/// What is neither file, link nor folder: there is nothing in it that could be read without side effects.
-pub(super) fn special(kind: FileType) -> Kind {
+/// The target of a link; it is not followed.
+pub(super) fn look_at_link(at: BorrowedFd<'_>, name: impl Arg, stamp: Option<FileStamp>) -> PathContent {
+    match rustix::fs::readlinkat(at, name, Vec::new()) {
+        Ok(target) => PathContent::Other { fact: ManifestFact::link(target.as_bytes()), stamp },
+        Err(Errno::NOENT | Errno::NOTDIR) => PathContent::Vanished,
+        Err(_) => PathContent::Other { fact: ManifestFact::of(FileKind::Unknown), stamp },
+    }
+}
+
+/// Neither file, link nor folder: it cannot be read without side effects.
+pub(super) fn special(kind: FileType) -> FileKind {
     match kind {
-        FileType::Fifo => Kind::Fifo,
-        FileType::Socket => Kind::Socket,
-        FileType::CharacterDevice => Kind::CharDevice,
-        FileType::BlockDevice => Kind::BlockDevice,
-        _ => Kind::Unknown,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::Socket => FileKind::Socket,
+        FileType::CharacterDevice => FileKind::CharDevice,
+        FileType::BlockDevice => FileKind::BlockDevice,
+        _ => FileKind::Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! What `lstat` says about a file, kept to tell whether it may have changed since.
+//! The `lstat` data of a file, stored to detect later changes.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,30 +11,30 @@ use crate::sys::clock;
 
 /// Two equal stamps of one path, the first of them settled, mean equal content.
 ///
-/// Anyone may set an mtime; nobody can set a ctime without setting the clock, so it is ctime that carries the
-/// promise. The one thing it does not see is a program that keeps a page of the file mapped and already dirty and
-/// writes to that page again: no stat can tell, git's no more than ours.
+/// Any program can set an mtime, but setting a ctime requires setting the clock, so detection relies on ctime. It
+/// misses only a program that keeps a page of the file mapped and dirty and writes to that page again; git's stat
+/// data has the same limitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) size: u64,
-    pub(super) mtime: Moment,
-    pub(super) ctime: Moment,
+    pub(super) mtime: FileTime,
+    pub(super) ctime: FileTime,
     pub(super) mode: u32,
 }
 
-/// A stamp as it is stored.
+/// A stamp in stored form.
 pub(super) type StampBytes = [u8; 52];
 
-/// A point in time as file systems keep it.
+/// A point in time with file system resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment {
+pub(crate) struct FileTime {
     seconds: i64,
     nanoseconds: u32,
 }
 
-impl Moment {
+impl FileTime {
     pub(crate) fn now() -> Self {
         Self::since_epoch(clock::system_now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
@@ -70,7 +70,7 @@ impl Moment {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     /// The stamp and type of `name` in the folder `at`; a link is not followed.
     pub(crate) fn of(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<(Self, FileType)> {
         let stat = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -87,22 +87,22 @@ impl Stamp {
         (self.mode & 0o777) as u16
     }
 
-    /// Whether the file had been left alone for `span` when it was hashed, at `hashed` or later.
+    /// Whether the file had been unchanged for `span` when it was hashed, at `hashed` or later.
     ///
-    /// If it had, any later change gets a ctime that differs from this one. If it had not, a second change could
-    /// fall into the same tick of the clock and hide behind the first. A ctime in the future is not settled
-    /// either: the clock was set back, and a change to come may well meet that ctime again.
-    pub(crate) fn is_settled(&self, hashed: Moment, span: Duration) -> bool {
+    /// If so, any later change gets a different ctime. If not, a second change could fall into the same clock tick
+    /// and stay undetected. A ctime in the future is not settled either: the clock was set back, and a later change
+    /// may get that ctime again.
+    pub(crate) fn is_settled(&self, hashed: FileTime, span: Duration) -> bool {
         self.ctime <= hashed.earlier_by(span)
     }
 
-    /// Whether this is another file than it was, or one that was written to since.
+    /// Whether this is a different file, or was written to since.
     pub(super) fn is_another_file(&self, was: &Self) -> bool {
         (self.device, self.inode, self.ctime) != (was.device, was.inode, was.ctime)
     }
 
-    /// Whether a folder is another one, or may have been renamed: its own ctime moves, and so does that of the folder it lies
-    /// in. What comes and goes in it moves its ctime and its mtime, and that of no other folder.
+    /// Whether a folder is a different one, or may have been renamed: a rename changes its own ctime and that of its
+    /// parent folder. Creating or removing files in it changes its ctime and mtime, but not its parent's.
     pub(super) fn is_moved_folder(&self, was: &Self, parent_moved: bool) -> bool {
         (self.device, self.inode) != (was.device, was.inode)
             || self.ctime != was.ctime && (self.mtime == was.mtime || parent_moved)
@@ -112,7 +112,7 @@ impl Stamp {
         to.raw(&self.to_bytes());
     }
 
-    /// Two stamps are equal if and only if these are.
+    /// Two stamps are equal if and only if their bytes are.
     pub(super) fn to_bytes(self) -> StampBytes {
         let mut bytes = [0; size_of::<StampBytes>()];
         bytes[..8].copy_from_slice(&self.device.to_le_bytes());
@@ -129,14 +129,14 @@ impl Stamp {
             device: u64::from_le_bytes(from.array()?),
             inode: u64::from_le_bytes(from.array()?),
             size: u64::from_le_bytes(from.array()?),
-            mtime: Moment::read(from)?,
-            ctime: Moment::read(from)?,
+            mtime: FileTime::read(from)?,
+            ctime: FileTime::read(from)?,
             mode: u32::from_le_bytes(from.array()?),
         })
     }
 }
 
-impl From<&Stat> for Stamp {
+impl From<&Stat> for FileStamp {
     #[allow(
         clippy::unnecessary_cast,
         reason = "the fields have another width on each system, none wider than ours"
@@ -146,8 +146,8 @@ impl From<&Stat> for Stamp {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
             size: stat.st_size as u64,
-            mtime: Moment { seconds: stat.st_mtime as i64, nanoseconds: stat.st_mtime_nsec as u32 },
-            ctime: Moment { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 },
+            mtime: FileTime { seconds: stat.st_mtime as i64, nanoseconds: stat.st_mtime_nsec as u32 },
+            ctime: FileTime { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 },
             mode: stat.st_mode as u32,
         }
     }

@@ -1,8 +1,8 @@
-//! What git is asked: the names of the tracked files, nothing else.
+//! The names of the tracked files: the only thing git is used for here.
 //!
-//! A tracked file counts even where an ignore rule or a cache folder would leave it out, and only git's index
-//! knows which those are. The list is kept with the stat cache and is good for as long as no index it came from
-//! has changed, so a warm read starts no process.
+//! A tracked file counts even if an ignore rule or a cache folder would exclude it, and only git's index has that
+//! list. It is stored with the stat cache and stays valid as long as none of the indexes it came from changes, so a
+//! warm read starts no process.
 
 use std::ffi::CStr;
 use std::fs;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use rustix::fs::CWD;
 
 use super::bytes::{ByteReader, Writer};
-use super::file_stamp::Stamp;
+use super::file_stamp::FileStamp;
 use super::ignores::path_of;
 use crate::work_tree::git::list_tracked;
 use crate::work_tree::git::locate::Checkout;
 
-/// Submodules within submodules are followed this far; a link may make a repository its own submodule.
+/// Limit on nested submodules; a link may make a repository its own submodule.
 const DEEPEST_SUBMODULE: usize = 8;
 
 /// What git contributed to a tree.
@@ -26,20 +26,20 @@ const DEEPEST_SUBMODULE: usize = 8;
 pub(crate) enum GitUse {
     /// Git listed the tracked files.
     Listed,
-    /// An earlier list still holds.
+    /// An earlier list is still valid.
     Cached,
-    /// The tree lies in no git repository.
+    /// The tree is not in a git repository.
     NoRepo,
-    /// There is a repository, but git could not list its files, for this reason. Tracked files that are ignored
-    /// or lie in a cache folder are not in the tree.
+    /// There is a repository, but git could not list its files, for this reason. Tracked files that are ignored or in
+    /// a cache folder are missing from the tree.
     Failed(String),
 }
 
-fn index_of(checkout: &Checkout) -> Option<Stamp> {
-    Stamp::of(CWD, checkout.index()).ok().map(|(stamp, _)| stamp)
+fn index_of(checkout: &Checkout) -> Option<FileStamp> {
+    FileStamp::of(CWD, checkout.index()).ok().map(|(stamp, _)| stamp)
 }
 
-/// The names of the tracked files, and what they depend on.
+/// The names of the tracked files, and the indexes they depend on.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     tracked: Tracked,
@@ -52,12 +52,12 @@ struct Source {
     /// The folder of the repository, relative to the root of the tree; empty for the one around the root.
     folder: Vec<u8>,
     /// `None` for a repository without an index, or a submodule that is not checked out.
-    index: Option<Stamp>,
+    index: Option<FileStamp>,
 }
 
-/// The names of the files git tracks below `root`, from `known` if it still holds.
+/// The names of the files git tracks below `root`, from `known` if it is still valid.
 ///
-/// A listing without sources is one that must not be kept.
+/// A listing without sources must not be cached.
 pub(super) fn tracked<'l>(
     root: &Path,
     checkout: Option<&Checkout>,
@@ -73,7 +73,7 @@ pub(super) fn tracked<'l>(
     }
 }
 
-/// A listing, and whether the cache has it already.
+/// A listing, and whether it is from the cache.
 pub(super) enum ListingRef<'l> {
     Known(&'l Listing),
     New(Listing),
@@ -103,8 +103,8 @@ impl Listing {
         !self.sources.is_empty() && self.sources.iter().all(|source| source.holds(root, checkout))
     }
 
-    /// Whether the listing may be kept: it came from git, from an index that is `settled`.
-    pub(super) fn is_keepable(&self, settled: impl Fn(&Stamp) -> bool) -> bool {
+    /// Whether the listing may be cached: it came from git, from an index that is `settled`.
+    pub(super) fn is_keepable(&self, settled: impl Fn(&FileStamp) -> bool) -> bool {
         !self.sources.is_empty()
             && self.sources.iter().filter_map(|source| source.index.as_ref()).all(settled)
     }
@@ -125,7 +125,7 @@ impl Listing {
         let mut sources = Vec::new();
         for _ in 0..from.count()? {
             let folder = from.slice()?.to_vec();
-            let index = if from.count()? == 0 { None } else { Some(Stamp::read(from)?) };
+            let index = if from.count()? == 0 { None } else { Some(FileStamp::read(from)?) };
             sources.push(Source { folder, index });
         }
         Some(Self { tracked: Tracked::from_text(from.slice()?.to_vec()), sources })
@@ -149,11 +149,11 @@ struct Collected {
 }
 
 impl Collected {
-    /// Adds the files `checkout` tracks below `folder`, which is `prefix` of the root. Submodules are asked one by
-    /// one rather than by `--recurse-submodules`: this works with any git, does not depend on which of them are
-    /// configured as active, and tells which indexes the listing depends on.
+    /// Adds the files that `checkout` tracks below `folder`, which is `prefix` of the root. Submodules are listed one
+    /// by one instead of with `--recurse-submodules`: this works with any git version, also for inactive submodules,
+    /// and shows which indexes the listing depends on.
     fn add(&mut self, folder: &Path, checkout: &Checkout, prefix: &[u8], depth: usize) -> Result<(), String> {
-        // Stamped before the listing: an index that changes in between no longer fits its stamp.
+        // Stamped before the listing: an index that changes in between no longer matches its stamp.
         let index = index_of(checkout);
         let listed = list_tracked(folder, checkout, PATIENCE).map_err(|error| error.to_string())?;
         self.sources.push(Source { folder: prefix.to_vec(), index });
@@ -169,7 +169,7 @@ impl Collected {
         Ok(())
     }
 
-    /// A submodule that cannot be listed is itself put down as tracked; the walk then takes all that is in it.
+    /// A submodule that cannot be listed is itself recorded as tracked; the walk then includes all its files.
     fn add_submodule(&mut self, folder: &Path, path: Vec<u8>, depth: usize) {
         let checkout = match fs::symlink_metadata(folder) {
             Ok(meta) if meta.is_dir() && depth <= DEEPEST_SUBMODULE => Checkout::at(folder),
@@ -185,24 +185,24 @@ impl Collected {
     }
 }
 
-/// It only reads: what takes longer than this is no index, but something that was put in its place.
+/// A real index is read faster than this; anything slower was put in its place.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sorted names of tracked files, which the walk narrows down folder by folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tracked {
-    /// The names, each ended by a NUL.
+    /// The names, each terminated by a NUL.
     text: Vec<u8>,
     spans: Vec<Range<u32>>,
 }
 
-/// Those tracked names that lie in one folder.
+/// The tracked names in one folder.
 #[derive(Clone, Debug)]
 pub(super) struct TrackedIn {
     range: Range<usize>,
-    /// The length of the folder's name, with its slash, which all of them start with.
+    /// The length of the folder's name with its slash, the common prefix of these names.
     skip: usize,
-    /// The name that is likely asked for next, since names are asked for in order.
+    /// The likely next name, since lookups are in order.
     next: usize,
 }
 
@@ -222,7 +222,7 @@ impl Tracked {
         let mut spans = Vec::new();
         let mut rest = text.as_slice();
         let mut start = 0;
-        // This search goes by words. By bytes it would be the slowest part of reading the cache.
+        // This search works on machine words. A byte-wise search would be the slowest part of reading the cache.
         while let Ok(name) = CStr::from_bytes_until_nul(rest) {
             let end = start + name.count_bytes() as u32;
             spans.push(start..end);
@@ -246,7 +246,7 @@ impl Tracked {
         found.is_some()
     }
 
-    /// What is tracked below the subfolder `name`; `None` if nothing is.
+    /// The tracked names below the subfolder `name`; `None` if there are none.
     pub(super) fn below(&self, folder: &TrackedIn, name: &[u8]) -> Option<TrackedIn> {
         let mut bound = [name, b"/"].concat();
         let start = self.first(folder, &bound);
@@ -259,7 +259,7 @@ impl Tracked {
         })
     }
 
-    /// The names of the files and subfolders of a folder that are tracked or hold something tracked.
+    /// The names of the files and subfolders of a folder that are tracked or contain tracked files.
     pub(super) fn children(&self, folder: &TrackedIn) -> Vec<&[u8]> {
         let mut children: Vec<&[u8]> = folder
             .range

@@ -1,10 +1,10 @@
-//! Which paths the `.gitignore` files of a tree leave out.
+//! Which paths are excluded by the `.gitignore` files of a tree.
 //!
-//! Only these count: they are part of the tree, so hiding something by them leaves a trace in the fingerprint.
-//! `.git/info/exclude` and the user's own excludes leave none and are not read.
+//! Only these files are used: they are part of the tree, so hiding something with them changes the fingerprint.
+//! `.git/info/exclude` and the user's global excludes would not, and are not read.
 //!
-//! Rules may also be *pinned*, that is, taken from an earlier read. A path is then ignored only if the pinned and
-//! the present rules agree on it.
+//! Rules may be *pinned* to those of an earlier read. A path is then ignored only if both the pinned and the current
+//! rules ignore it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use super::bytes::{ByteReader, Writer};
 
 const MAGIC: &[u8; 8] = b"ralphig1";
 
-/// The `.gitignore` texts found in a tree, by the folder they lie in.
+/// The `.gitignore` texts found in a tree, by folder.
 ///
-/// A folder is named relative to the root: `` (the root itself), `src/web`, and `..` or `../..` for those between
-/// the root and the top of the git work tree it lies in.
+/// Folder names are relative to the root: `` (the root itself), `src/web`, and `..` or `../..` for those between the
+/// root and the top of its git work tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IgnoreRules(BTreeMap<Vec<u8>, Vec<u8>>);
 
@@ -39,7 +39,7 @@ impl IgnoreRules {
         to.into_bytes()
     }
 
-    /// `None` if `bytes` are not what [`to_bytes`](Self::to_bytes) gave.
+    /// `None` if `bytes` were not written by [`to_bytes`](Self::to_bytes).
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut from = ByteReader::new(bytes);
         if from.array()? != *MAGIC {
@@ -65,7 +65,7 @@ impl IgnoreRules {
     }
 }
 
-/// The rules in force in one folder, those of the folders above it included.
+/// The effective rules in one folder, including those of its parents.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     now: View,
@@ -80,7 +80,7 @@ struct View {
     ignored: bool,
 }
 
-/// One `.gitignore`, and those above it that are asked when it has no opinion.
+/// One `.gitignore`, and the parents used if it does not match.
 struct Level {
     matcher: Gitignore,
     above: Option<Arc<Self>>,
@@ -92,12 +92,12 @@ impl Scope {
         Self { now: View::default(), pinned: pinned.then(View::default) }
     }
 
-    /// Adds the `.gitignore` of `folder` (absolute), as it is and as it was pinned.
+    /// Adds the current and the pinned `.gitignore` of `folder` (absolute).
     pub(super) fn add(&mut self, folder: &Path, now: Option<&[u8]>, pinned: Option<&[u8]>) {
         let were_same = self.views_are_same();
         self.now.add(folder, now);
         match &mut self.pinned {
-            // Rules that did not change are parsed once and asked once.
+            // Unchanged rules are parsed and evaluated once.
             Some(view) if were_same && now == pinned => *view = self.now.clone(),
             Some(view) => view.add(folder, pinned),
             None => {}
@@ -115,7 +115,7 @@ impl Scope {
         Self { now, pinned }
     }
 
-    /// Drops the rules of the folders above: a repository within this one is only bound by its own.
+    /// Drops the rules of the parent folders: a nested repository uses only its own.
     pub(super) fn start_over(&mut self) {
         self.now.rules = None;
         if let Some(view) = &mut self.pinned {
@@ -123,10 +123,10 @@ impl Scope {
         }
     }
 
-    /// Forgets the rules under which the folder itself would be ignored.
+    /// Drops the rules that would ignore the folder itself.
     ///
-    /// For the root of the tree: if a repository around it ignores it altogether (a home folder kept in git, say),
-    /// that repository has nothing to say about what is in it.
+    /// For the root of the tree: if a surrounding repository ignores it completely (for example a home folder in
+    /// git), the rules of that repository do not apply inside it.
     pub(super) fn start_over_if_ignored(&mut self) {
         for view in [Some(&mut self.now), self.pinned.as_mut()].into_iter().flatten() {
             if view.ignored {
@@ -135,12 +135,12 @@ impl Scope {
         }
     }
 
-    /// Whether this folder, and so all of it, is left out.
+    /// Whether this folder is excluded as a whole.
     pub(super) fn is_ignored(&self) -> bool {
         self.now.ignored && self.pinned.as_ref().is_none_or(|view| view.ignored)
     }
 
-    /// Whether the file `path` (absolute), which lies in this folder, is left out.
+    /// Whether the file `path` (absolute) in this folder is excluded.
     pub(super) fn ignores_file(&self, path: &Path) -> bool {
         let pinned = self.pinned.as_ref().filter(|_| !self.views_are_same());
         self.now.ignores(path, false) && pinned.is_none_or(|view| view.ignores(path, false))
@@ -181,39 +181,39 @@ impl View {
     }
 }
 
-/// A line that is no valid pattern, or no text, ignores nothing: the doubt goes to counting a file.
+/// Invalid patterns and non-text lines ignore nothing: in doubt, a file counts.
 fn parse(folder: &Path, text: &[u8]) -> Option<Gitignore> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut builder = GitignoreBuilder::new(folder);
     builder.allow_unclosed_class(false); // To git, a pattern with a lone `[` matches nothing.
     for line in text.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(line) = str::from_utf8(line).map_or_else(|_| in_doubt(line), as_git_reads_it) {
-            // An error concerns this line only, which the builder has then skipped.
+        if let Some(line) = str::from_utf8(line).map_or_else(|_| safe_translation(line), translate_pattern) {
+            // An error concerns only this line, which the builder has then skipped.
             builder.add_line(None, &line).ok();
         }
     }
     builder.build().ok().filter(|matcher| !matcher.is_empty())
 }
 
-/// The line in terms of the builder, which reads some patterns otherwise than git does; `None` for one that cannot be put so
-/// that no more is ignored than git would.
-fn as_git_reads_it(line: &str) -> Option<Cow<'_, str>> {
+/// Translates the line for the builder, which interprets some patterns differently from git; `None` if no translation
+/// ignores at most what git would.
+fn translate_pattern(line: &str) -> Option<Cow<'_, str>> {
     let plain =
         !line.contains(['{', '}', '[', '\\']) && !line.contains("//") && !line.ends_with(char::is_whitespace);
     if plain || line.starts_with('#') {
         return Some(Cow::Borrowed(line));
     }
-    narrowed(line).map(Cow::Owned).or_else(|| in_doubt(line.as_bytes()))
+    narrowed(line).map(Cow::Owned).or_else(|| safe_translation(line.as_bytes()))
 }
 
-/// For a line that cannot be put exactly: one that ignores is left out, one that takes back takes back everything.
-fn in_doubt(line: &[u8]) -> Option<Cow<'static, str>> {
+/// For a line without an exact translation: an ignore pattern is dropped, a negation re-includes everything.
+fn safe_translation(line: &[u8]) -> Option<Cow<'static, str>> {
     line.starts_with(b"!").then_some(Cow::Borrowed("!**"))
 }
 
 fn narrowed(line: &str) -> Option<String> {
-    // Git cuts off spaces at the end, the builder any white space: `a` and a tab would then ignore `a`.
+    // Git strips trailing spaces, the builder any white space: `a` and a tab would then ignore `a`.
     if line.trim_end_matches(' ').ends_with(char::is_whitespace) {
         return None;
     }
@@ -222,24 +222,24 @@ fn narrowed(line: &str) -> Option<String> {
         None => ("", line),
     };
     let bare = pattern.trim_end_matches([' ', '/']);
-    // A slash too many matches nothing to git; the builder overlooks it.
+    // In git a double slash matches nothing; the builder tolerates it.
     if bare.is_empty() || pattern.contains("//") {
         return None;
     }
     let mut narrowed = String::from(not);
     if !bare.contains('/') {
-        // Said outright, since a slash within a class would make it look like a whole path.
+        // Made explicit, since a slash within a class would make it look like a whole path.
         narrowed.push_str("**/");
     }
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {
         match c {
-            // The builder drops a last slash with its backslash, and `\/` is left as a pattern for every folder.
+            // The builder drops a final slash with its backslash, and `\/` would become a pattern for every folder.
             '\\' => match rest.next()? {
                 '/' => return None,
                 escaped => narrowed.extend(['\\', escaped]),
             },
-            // `*.{log,tmp}` is two patterns to the builder, but one odd file name to git.
+            // `*.{log,tmp}` is two patterns for the builder, but one odd file name for git.
             '{' | '}' => narrowed.extend(['\\', c]),
             '[' => {
                 let (class, after) = rest.as_str().split_once(']')?;
@@ -252,7 +252,7 @@ fn narrowed(line: &str) -> Option<String> {
     Some(narrowed)
 }
 
-/// To git no class matches a slash; to the builder `[!a]` does, and so does `[+-9]`.
+/// In git no class matches a slash; in the builder `[!a]` and `[+-9]` do.
 fn narrowed_class(class: &str) -> Option<String> {
     let (not, members) = match class.strip_prefix(['!', '^']) {
         Some(members) => ("!/", members),
@@ -263,12 +263,12 @@ fn narrowed_class(class: &str) -> Option<String> {
             .as_bytes()
             .windows(3)
             .any(|range| range[1] == b'-' && (range[0]..=range[2]).contains(&b'/'));
-    // Empty: it starts with a `]` of its own. The others are forms the builder does not know.
+    // Empty means that it starts with a literal `]`. The other forms are not supported by the builder.
     let is_odd = members.is_empty() || members.contains(['[', '\\']);
     (!holds_a_slash && !is_odd).then(|| format!("[{not}{members}]"))
 }
 
-/// A path made of the bytes the file system gave.
+/// A path from file system bytes.
 pub(super) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }

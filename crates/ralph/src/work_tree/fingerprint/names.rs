@@ -1,7 +1,7 @@
 //! The names in one folder, sorted.
 //!
-//! Sorted, because then whatever else is kept sorted by name (the stat cache, git's list) can be gone through alongside.
-//! A work tree holds thousands of names, so they lie in one text, which every further folder fills anew.
+//! Sorted, so that it can be merged with other sorted lists (the stat cache, git's list). A work tree has thousands
+//! of names, so they are stored in one buffer that is reused for every folder.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -26,7 +26,7 @@ struct Span {
 }
 
 impl Names {
-    /// Takes the names in `folder` in place of those of the folder before.
+    /// Replaces the names with those in `folder`.
     pub(super) fn read(&mut self, folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
         self.clear();
         let Self { text, spans, buffer } = self;
@@ -51,7 +51,7 @@ impl Names {
         self.spans.len()
     }
 
-    /// Each with its kind, as far as the folder can tell.
+    /// Each with its kind, if the folder provides it.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], FileType)> {
         self.spans.iter().map(|span| (&self.text[span.name.clone()], span.kind))
     }

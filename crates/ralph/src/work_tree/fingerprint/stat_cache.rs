@@ -1,11 +1,11 @@
-//! Content hashes remembered by what `lstat` says, so that an unchanged file is not read again.
+//! Content hashes cached by `lstat` data, so that unchanged files are not read again.
 //!
-//! The file lies outside the tree and may be lost, cut short or written by another version at any time: it is then
-//! ignored and written anew. Writers never share a file: each fills one of its own and renames it into place, so
-//! a reader sees a whole cache, the older or the newer one. What makes an entry trustworthy is in [`Stamp`].
+//! The file is outside the tree and may be lost, truncated or written by another version at any time: it is then
+//! ignored and rewritten. Each writer fills its own file and renames it into place, so a reader always sees a
+//! complete cache. [`FileStamp`] explains why an entry can be trusted.
 //!
-//! It is not a secret and not a proof: whoever can write to it could make ralph believe anything, and could as well
-//! write to the ledger next to it. The checksum is there for damage, not for malice.
+//! It is neither secret nor evidence: a process that can write to it could also write to the ledger next to it. The
+//! checksum detects damage, not forgery.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,20 +16,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::bytes::{ByteReader, Writer};
-use super::file_stamp::{Stamp, StampBytes};
+use super::file_stamp::{FileStamp, StampBytes};
 use super::git::{Listing, ListingRef};
-use super::{Content, Digest, Found, Seen};
+use super::{Content, Digest, PathContent, WalkedPath};
 
-/// Names the format; another form gets another name.
+/// Identifies the format; a new format gets a new value.
 const MAGIC: &[u8; 8] = b"ralphst1";
 
-/// The name of a file being filled ends so.
+/// Suffix of a file being written.
 const DRAFT: &str = ".draft";
 
-/// A draft this old belongs to a writer that was killed.
+/// A draft this old was left by a killed writer.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
-/// An index to the stored bytes, in which everything else is left to lie.
+/// An index into the stored bytes, which are not copied.
 #[derive(Default)]
 pub(super) struct StatCache<'s> {
     /// Sorted by name.
@@ -50,16 +50,16 @@ struct File<'s> {
     digest: &'s Digest,
 }
 
-/// What the cache knows of the files of one folder, from some name on.
-pub(super) struct Remembered<'c> {
+/// The cached files of one folder, from some name on.
+pub(super) struct CachedFolder<'c> {
     files: &'c [File<'c>],
 }
 
-impl Remembered<'_> {
-    /// The content hash of `name`, if its stamp is still the one it was hashed under.
+impl CachedFolder<'_> {
+    /// The content hash of `name`, if its stamp is unchanged.
     ///
-    /// Names are asked for in order: what comes before `name` is forgotten.
-    pub(super) fn digest(&mut self, name: &[u8], stamp: &Stamp) -> Option<Digest> {
+    /// Names must be looked up in order: those before `name` are skipped for good.
+    pub(super) fn digest(&mut self, name: &[u8], stamp: &FileStamp) -> Option<Digest> {
         while let [file, rest @ ..] = self.files
             && file.name <= name
         {
@@ -73,7 +73,7 @@ impl Remembered<'_> {
 }
 
 impl<'s> StatCache<'s> {
-    /// The cache of `root` that was `stored`; empty if it cannot be used.
+    /// The cache of `root` in `stored`; empty if it is unusable.
     pub(super) fn of(stored: &'s [u8], root: &Path) -> Self {
         Self::decode(stored, root).unwrap_or_default()
     }
@@ -82,18 +82,18 @@ impl<'s> StatCache<'s> {
         self.listing.as_ref()
     }
 
-    pub(super) fn folder(&self, name: &[u8]) -> Remembered<'_> {
+    pub(super) fn folder(&self, name: &[u8]) -> CachedFolder<'_> {
         let at = self.folders.binary_search_by(|folder| folder.name.cmp(name));
-        Remembered { files: at.map_or(&[], |at| &self.files[self.folders[at].files.clone()]) }
+        CachedFolder { files: at.map_or(&[], |at| &self.files[self.folders[at].files.clone()]) }
     }
 
-    /// What was found, to be stored, if it is not what the cache holds already.
+    /// The new content of the cache, if it differs from the stored one.
     pub(super) fn renewed(
         &self,
         root: &Path,
         listing: &ListingRef<'_>,
-        found: &[Found],
-        settled: impl Fn(&Stamp) -> bool,
+        found: &[WalkedPath],
+        settled: impl Fn(&FileStamp) -> bool,
     ) -> Option<Vec<u8>> {
         let listing_to_keep = Some(listing.get()).filter(|listing| listing.is_keepable(&settled));
         let listing_is_kept = match listing {
@@ -106,9 +106,10 @@ impl<'s> StatCache<'s> {
         if listing_is_kept && is_all_kept {
             return None;
         }
-        let mut keep: Vec<Keep<'_>> = found.iter().filter_map(|found| Keep::one(found, &settled)).collect();
-        keep.sort_unstable_by_key(|keep| (keep.folder, keep.name));
-        Some(encode(root, listing_to_keep, &keep))
+        let mut cached_files: Vec<CachedFile<'_>> =
+            found.iter().filter_map(|found| CachedFile::one(found, &settled)).collect();
+        cached_files.sort_unstable_by_key(|file| (file.folder, file.name));
+        Some(encode(root, listing_to_keep, &cached_files))
     }
 
     fn decode(bytes: &'s [u8], root: &Path) -> Option<Self> {
@@ -139,29 +140,29 @@ impl<'s> StatCache<'s> {
     }
 }
 
-impl Found {
+impl WalkedPath {
     fn is_remembered(&self) -> bool {
-        matches!(self.seen, Seen::File { content: Content::Remembered(_), .. })
+        matches!(self.seen, PathContent::File { content: Content::Remembered(_), .. })
     }
 
-    fn is_to_remember(&self, settled: impl Fn(&Stamp) -> bool) -> bool {
-        matches!(&self.seen, Seen::File { stamp, content: Content::Read(_) } if settled(stamp))
+    fn is_to_remember(&self, settled: impl Fn(&FileStamp) -> bool) -> bool {
+        matches!(&self.seen, PathContent::File { stamp, content: Content::Read(_) } if settled(stamp))
     }
 }
 
-/// What is worth keeping of a file: folder, name, stamp, content hash.
-struct Keep<'f> {
+/// The cached data of a file: folder, name, stamp, content hash.
+struct CachedFile<'f> {
     folder: &'f [u8],
     name: &'f [u8],
-    stamp: &'f Stamp,
+    stamp: &'f FileStamp,
     digest: &'f Digest,
 }
 
-impl<'f> Keep<'f> {
-    fn one(found: &'f Found, settled: impl Fn(&Stamp) -> bool) -> Option<Self> {
+impl<'f> CachedFile<'f> {
+    fn one(found: &'f WalkedPath, settled: impl Fn(&FileStamp) -> bool) -> Option<Self> {
         let (stamp, digest) = match &found.seen {
-            Seen::File { stamp, content: Content::Remembered(digest) } => (stamp, digest),
-            Seen::File { stamp, content: Content::Read(digest) } if settled(stamp) => (stamp, digest),
+            PathContent::File { stamp, content: Content::Remembered(digest) } => (stamp, digest),
+            PathContent::File { stamp, content: Content::Read(digest) } if settled(stamp) => (stamp, digest),
             _ => return None,
         };
         let (folder, name) = match found.path.iter().rposition(|byte| *byte == b'/') {
@@ -172,7 +173,7 @@ impl<'f> Keep<'f> {
     }
 }
 
-fn encode(root: &Path, listing: Option<&Listing>, keep: &[Keep<'_>]) -> Vec<u8> {
+fn encode(root: &Path, listing: Option<&Listing>, cached_files: &[CachedFile<'_>]) -> Vec<u8> {
     let mut to = Writer::default();
     to.raw(MAGIC);
     to.slice(root.as_os_str().as_bytes());
@@ -180,7 +181,7 @@ fn encode(root: &Path, listing: Option<&Listing>, keep: &[Keep<'_>]) -> Vec<u8> 
     if let Some(listing) = listing {
         listing.write(&mut to);
     }
-    let folders = || keep.chunk_by(|one, next| one.folder == next.folder);
+    let folders = || cached_files.chunk_by(|one, next| one.folder == next.folder);
     to.count(folders().count());
     for files in folders() {
         to.slice(files[0].folder);
@@ -196,8 +197,8 @@ fn encode(root: &Path, listing: Option<&Listing>, keep: &[Keep<'_>]) -> Vec<u8> 
     to.into_bytes()
 }
 
-/// Cheap and good enough to notice a torn or flipped byte: each step can be undone, so a single changed word
-/// always changes the sum.
+/// Cheap, and sufficient to detect a torn or flipped byte: each step is reversible, so a single changed word always
+/// changes the sum.
 fn checksum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -208,7 +209,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     step(words.iter().fold(bytes.len() as u64, step), &last)
 }
 
-/// Puts `bytes` in place of `file` in one step, readable by its owner only.
+/// Replaces `file` with `bytes` atomically, readable by its owner only.
 pub(super) fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else { return Ok(()) };
     let mut prefix = OsString::from(name);
@@ -220,7 +221,7 @@ pub(super) fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes the drafts of writers that did not live to rename them.
+/// Removes the drafts of killed writers.
 fn sweep(folder: &Path, prefix: &OsString) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

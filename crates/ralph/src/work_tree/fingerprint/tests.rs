@@ -1,4 +1,4 @@
-//! The rules of the fingerprint, each against a real folder and, where git is concerned, real git.
+//! The rules of the fingerprint, each tested with a real folder and, if relevant, real git.
 
 use std::fs::{File, Permissions};
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A work tree to spoil, and a cache file next to it.
+/// A sandbox work tree, with a cache file next to it.
 struct Sandbox {
     folder: TempDir,
     root: PathBuf,
@@ -62,7 +62,7 @@ impl Sandbox {
         self.folder.path().join("tree-cache")
     }
 
-    /// What the cache holds; nothing if there is none.
+    /// The content of the cache; empty if there is none.
     fn stored(&self) -> Vec<u8> {
         fs::read(self.cache_file()).unwrap_or_default()
     }
@@ -71,8 +71,8 @@ impl Sandbox {
         TreeReader::new(&self.root)
     }
 
-    /// A reader that keeps hashes of files however young they are. Whoever uses it and then changes a file lets
-    /// [`a_tick`] pass in between: that is the whole reason for the wait the product has.
+    /// A reader that caches hashes of files of any age. After using it, wait [`a_tick`] before changing a file: the
+    /// delay in production code exists for this reason.
     fn eager(&self) -> TreeReader<'_> {
         let mut reader = self.reader().cache(self.cache_file());
         reader.settled_after = Duration::ZERO;
@@ -122,7 +122,7 @@ fn globs(patterns: &[&str]) -> GlobSet {
     set.build().unwrap()
 }
 
-/// Longer than the file system's clock needs to move on.
+/// Longer than one tick of the file system's clock.
 fn a_tick() {
     thread::sleep(Duration::from_millis(12));
 }
@@ -219,7 +219,7 @@ fn a_folder_is_read_to_its_last_name() {
 }
 
 #[test]
-fn caches_of_tools_do_not_count_even_if_nobody_ignores_them() {
+fn tool_caches_do_not_count_even_if_not_ignored() {
     let work = Sandbox::git();
     work.write("a.py", "a").write("package.json", "{}").write("sub/Cargo.toml", "").commit();
     let before = work.hash();
@@ -235,7 +235,7 @@ fn caches_of_tools_do_not_count_even_if_nobody_ignores_them() {
         work.write(name, "x");
     }
     assert_eq!(work.hash(), before);
-    // A file of that name is no cache folder.
+    // A file of that name is not a cache folder.
     work.write("docs/target", "x");
     assert_ne!(work.hash(), before);
 }
@@ -256,7 +256,7 @@ fn a_gitignore_cannot_hide_itself() {
 }
 
 #[test]
-fn a_tree_that_does_not_hold_all_that_a_gate_can_see_is_not_bound() {
+fn a_tree_that_does_not_cover_all_gate_inputs_is_not_bound() {
     let work = Sandbox::git();
     work.write("a", "1").write("folder/b", "2");
     let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, work.path(name)).unwrap();
@@ -284,7 +284,7 @@ fn an_empty_tree_is_not_bound() {
 }
 
 #[test]
-fn books_of_version_control_do_not_count() {
+fn version_control_metadata_does_not_count() {
     let work = Sandbox::plain();
     work.write("a", "a");
     let before = work.hash();
@@ -345,7 +345,7 @@ fn a_pipe_named_gitignore_is_not_waited_for() {
 }
 
 #[test]
-fn names_that_are_no_text_count_like_any_other() {
+fn non_utf8_names_count() {
     let work = Sandbox::git();
     let (one, two) = (OsStr::from_bytes(b"\xff\xfe-one"), OsStr::from_bytes(b"\xfe\xff-two"));
     fs::create_dir(work.root.join(one)).unwrap();
@@ -363,7 +363,7 @@ fn names_that_are_no_text_count_like_any_other() {
 }
 
 #[test]
-fn a_large_file_is_hashed_as_it_streams_by() {
+fn a_large_file_is_hashed_while_streaming() {
     let work = Sandbox::plain();
     let bytes: Vec<u8> = (0..5_000_003_u32).map(|n| (n % 251) as u8).collect();
     fs::write(work.path("large"), &bytes).unwrap();
@@ -371,11 +371,11 @@ fn a_large_file_is_hashed_as_it_streams_by() {
     assert_eq!(tree.entries[0].fact.digest, <[u8; 32]>::from(Sha256::digest(&bytes)));
 }
 
-/// Root may read everything, so the test runs itself again as somebody else.
+/// Root may read everything, so the test runs itself again as another user.
 #[test]
-fn what_cannot_be_read_is_put_down_as_such() {
+fn unreadable_files_are_recorded_as_such() {
     if rustix::process::geteuid().is_root() {
-        let name = "tree::tests::what_cannot_be_read_is_put_down_as_such";
+        let name = "tree::tests::unreadable_files_are_recorded_as_such";
         let copy = TempDir::new().unwrap();
         chmod(copy.path(), 0o755);
         let program = copy.path().join("tests");
@@ -411,7 +411,7 @@ fn what_cannot_be_read_is_put_down_as_such() {
 }
 
 #[test]
-fn files_that_come_and_go_during_a_read_do_no_harm() {
+fn files_may_come_and_go_during_a_read() {
     let work = Sandbox::plain();
     for n in 0..200 {
         work.write(&format!("d{}/f{n}", n % 10), "steady");
@@ -432,7 +432,7 @@ fn files_that_come_and_go_during_a_read_do_no_harm() {
     assert_eq!(work.read().len(), 200);
 }
 
-// What it is not fooled by
+// Attempts to hide changes
 
 #[test]
 fn assume_unchanged_hides_nothing() {
@@ -470,9 +470,9 @@ fn excludes_outside_the_tree_hide_nothing() {
     assert_ne!(work.hash(), before);
 }
 
-/// Each of these leaves size and mtime as they were. The cache vouches for everything before.
+/// Each of these restores size and mtime. Before, everything is cached.
 #[test]
-fn a_change_with_size_and_mtime_put_back_is_seen() {
+fn detects_a_change_with_restored_size_and_mtime() {
     let work = Sandbox::git();
     work.write("a", "one").write("b", "two").commit();
     a_tick();
@@ -496,7 +496,7 @@ fn touch_with_a_reference_alone_changes_nothing() {
     let status = Command::new("touch").args(["-r", "b", "a"]).current_dir(&work.root).status().unwrap();
     assert!(status.success());
     assert_eq!(work.eager().read().unwrap().hash(), before.hash());
-    // And an edit dated back with `touch -r` is an edit.
+    // An edit backdated with `touch -r` is an edit.
     a_tick();
     work.write("a", "eno");
     Command::new("touch").args(["-r", "b", "a"]).current_dir(&work.root).status().unwrap();
@@ -538,7 +538,7 @@ fn permission_bits_count() {
 }
 
 #[test]
-fn a_link_counts_by_where_it_points() {
+fn a_link_counts_by_its_target() {
     let work = Sandbox::git();
     work.write("a", "same").write("b", "same");
     symlink("a", work.path("link")).unwrap();
@@ -565,7 +565,7 @@ fn a_file_replaced_by_a_link_to_its_copy_is_changed() {
 }
 
 #[test]
-fn a_folder_replaced_by_a_link_takes_its_files_away() {
+fn files_of_a_folder_replaced_by_a_link_are_missing() {
     let work = Sandbox::git();
     work.write("dir/a", "same").commit();
     let before = work.read();
@@ -579,9 +579,9 @@ fn a_folder_replaced_by_a_link_takes_its_files_away() {
 
 // Ignore rules
 
-/// Git itself is the judge of what a `.gitignore` means.
+/// Git itself defines what a `.gitignore` means.
 #[test]
-fn gitignore_means_what_it_means_to_git() {
+fn gitignore_is_interpreted_like_in_git() {
     let work = Sandbox::git();
     let rules = concat!(
         "# comment||*.log|!keep.log|/top|dir-only/|a/**/z|**/deep|x/*|!x/y|\\#hash|\\!bang|",
@@ -626,7 +626,7 @@ fn a_gitignore_edited_later_hides_nothing_from_pinned_rules() {
     );
     assert!(names(&held).contains(&"draft".to_owned()));
 
-    // What the edit reveals is in, too.
+    // Files that the edit reveals are included too.
     work.write(".gitignore", "");
     let held = work.reader().pinned_rules(&pinned).read().unwrap();
     assert_eq!(names(&held), [".gitignore", "a", "draft", "secret/new", "x.log", "y.log"]);
@@ -649,7 +649,7 @@ fn a_gitignore_added_later_hides_nothing_from_pinned_rules() {
 }
 
 #[test]
-fn rules_survive_being_stored() {
+fn rules_round_trip_through_storage() {
     let work = Sandbox::plain();
     work.write(".gitignore", "*.log\n").write("sub/.gitignore", "").write("sub/deep/.gitignore", "x\n");
     let rules = work.read().rules().clone();
@@ -660,7 +660,7 @@ fn rules_survive_being_stored() {
 }
 
 #[test]
-fn a_gitignore_that_is_a_link_is_no_rule() {
+fn a_gitignore_that_is_a_link_is_ignored() {
     let work = Sandbox::git();
     work.write("rules", "a\n").write("a", "1");
     symlink("rules", work.path(".gitignore")).unwrap();
@@ -683,7 +683,7 @@ fn a_root_within_a_larger_repository_sees_what_lies_below_it() {
     assert_eq!(names(&tree), ["a", "kept.log"]);
     assert_eq!(tree.git(), &GitUse::Listed);
 
-    // The rules above the root are rules, and can be pinned, too.
+    // Rules above the root apply too, and can be pinned.
     work.write(".gitignore", "*.log\nhidden\n").write("part/hidden", "1");
     assert_eq!(names(&TreeReader::new(&part).read().unwrap()), ["a", "kept.log"]);
     let held = TreeReader::new(&part).pinned_rules(tree.rules()).read().unwrap();
@@ -691,7 +691,7 @@ fn a_root_within_a_larger_repository_sees_what_lies_below_it() {
 }
 
 #[test]
-fn a_repository_that_ignores_the_root_has_no_say_in_it() {
+fn rules_of_a_repository_that_ignores_the_root_do_not_apply() {
     let home = Sandbox::git();
     home.write(".gitignore", "*\n").write("projects/app/a", "1").write("projects/app/b", "1");
     let root = home.path("projects/app");
@@ -718,7 +718,7 @@ fn submodules_and_nested_repositories_are_part_of_the_tree() {
     library.write("lib.c", "1").write(".gitignore", "*.o\n").commit();
     let work = Sandbox::git();
     work.write(".gitignore", "*.log\n");
-    work.run(&["submodule", "--quiet", "add", library.root.to_str().unwrap(), "vendor/lib"]);
+    ralph_testkit::add_submodule(&work.root, &library.root, "vendor/lib");
     work.commit();
     work.write("vendor/lib/kept.o", "1").write("vendor/lib/other.o", "1").write("vendor/lib/own.log", "1");
     work.write("nested/file", "1");
@@ -740,14 +740,17 @@ fn submodules_and_nested_repositories_are_part_of_the_tree() {
 }
 
 #[test]
-fn a_submodule_that_is_not_checked_out_is_no_obstacle() {
+fn a_submodule_that_is_not_checked_out_is_skipped() {
     let library = Sandbox::git();
     library.write("lib.c", "1").commit();
     let work = Sandbox::git();
     work.write("a", "1");
-    work.run(&["submodule", "--quiet", "add", library.root.to_str().unwrap(), "lib"]);
+    ralph_testkit::add_submodule(&work.root, &library.root, "lib");
     work.commit();
-    work.run(&["submodule", "--quiet", "deinit", "-f", "lib"]);
+    // As `git submodule deinit` leaves it.
+    fs::remove_dir_all(work.path("lib")).unwrap();
+    fs::create_dir(work.path("lib")).unwrap();
+    work.run(&["config", "--remove-section", "submodule.lib"]);
     assert_eq!(work.names(), [".gitmodules", "a"]);
 }
 
@@ -765,7 +768,7 @@ fn a_file_in_conflict_counts_once() {
 }
 
 #[test]
-fn a_repository_git_cannot_read_is_walked_all_the_same() {
+fn walks_a_repository_that_git_cannot_read() {
     let work = Sandbox::git();
     work.write("a", "1").commit();
     fs::write(work.path(".git/index"), "rubbish").unwrap();
@@ -775,7 +778,7 @@ fn a_repository_git_cannot_read_is_walked_all_the_same() {
 }
 
 #[test]
-fn nothing_the_repository_configures_is_run() {
+fn runs_no_configured_program() {
     let work = Sandbox::git();
     work.write("a", "1").commit();
     let trap = work.folder.path().join("trap");
@@ -799,7 +802,7 @@ fn nothing_the_repository_configures_is_run() {
 // Own files
 
 #[test]
-fn a_file_of_ours_is_left_out_while_it_is_as_we_wrote_it() {
+fn an_own_file_is_excluded_while_unchanged() {
     let work = Sandbox::plain();
     work.write("a", "1");
     let without = work.hash();
@@ -820,7 +823,7 @@ fn a_file_of_ours_is_left_out_while_it_is_as_we_wrote_it() {
 // Narrowing and comparing
 
 #[test]
-fn a_narrowed_hash_moves_with_its_inputs_only() {
+fn a_narrowed_hash_changes_only_with_its_inputs() {
     let work = Sandbox::plain();
     work.write("src/a.rs", "1").write("docs/a.md", "1");
     let (rust, none) = (globs(&["src/**", "Cargo.toml"]), globs(&["*.py"]));
@@ -836,7 +839,7 @@ fn a_narrowed_hash_moves_with_its_inputs_only() {
 }
 
 #[test]
-fn content_cannot_pass_for_another_path() {
+fn content_cannot_imitate_another_path() {
     let (one, two) = (Sandbox::plain(), Sandbox::plain());
     one.write("ab", "c");
     two.write("a", "bc");
@@ -857,7 +860,7 @@ fn a_warm_read_reads_no_file_and_starts_no_git() {
 
     let stored = work.stored();
     let cache = StatCache::of(&stored, &work.root);
-    let (stamp, _) = Stamp::of(CWD, work.path("dir/b")).unwrap();
+    let (stamp, _) = FileStamp::of(CWD, work.path("dir/b")).unwrap();
     assert_eq!(cache.folder(b"dir").digest(b"b", &stamp), Some(Sha256::digest(b"1").into()));
 
     let warm = work.eager().read().unwrap();
@@ -867,7 +870,7 @@ fn a_warm_read_reads_no_file_and_starts_no_git() {
 }
 
 #[test]
-fn a_file_is_remembered_though_others_came_and_went() {
+fn a_file_stays_cached_when_others_come_and_go() {
     let work = Sandbox::plain();
     work.write("a", "1").write("c", "3").write("e", "5").write("sub/a", "6");
     a_tick();
@@ -876,21 +879,21 @@ fn a_file_is_remembered_though_others_came_and_went() {
     let stored = work.stored();
     let cache = StatCache::of(&stored, &work.root);
     let mut remembered = cache.folder(b"");
-    let (c, _) = Stamp::of(CWD, work.path("c")).unwrap();
-    let (e, _) = Stamp::of(CWD, work.path("e")).unwrap();
+    let (c, _) = FileStamp::of(CWD, work.path("c")).unwrap();
+    let (e, _) = FileStamp::of(CWD, work.path("e")).unwrap();
     assert_eq!(remembered.digest(b"c", &c), Some(Sha256::digest(b"3").into()));
     assert_eq!(remembered.digest(b"d", &e), None);
     assert_eq!(remembered.digest(b"e", &e), Some(Sha256::digest(b"5").into()));
 }
 
 #[test]
-fn a_file_changed_just_now_is_not_remembered() {
+fn a_recently_changed_file_is_not_cached() {
     let work = Sandbox::git();
     work.write("a", "1").commit();
     work.reader().cache(work.cache_file()).read().unwrap();
     let stored = work.stored();
     let cache = StatCache::of(&stored, &work.root);
-    let (stamp, _) = Stamp::of(CWD, work.path("a")).unwrap();
+    let (stamp, _) = FileStamp::of(CWD, work.path("a")).unwrap();
     assert_eq!(cache.folder(b"").digest(b"a", &stamp), None);
     assert!(cache.listing().is_none());
 }
@@ -898,19 +901,19 @@ fn a_file_changed_just_now_is_not_remembered() {
 #[test]
 fn only_a_change_two_seconds_old_is_settled() {
     let stamp_at =
-        |moment: Moment| Stamp { device: 1, inode: 1, size: 1, mtime: moment, ctime: moment, mode: 0 };
+        |moment: FileTime| FileStamp { device: 1, inode: 1, size: 1, mtime: moment, ctime: moment, mode: 0 };
     let work = Sandbox::plain();
     work.write("a", "1");
-    let (stamp, _) = Stamp::of(CWD, work.path("a")).unwrap();
+    let (stamp, _) = FileStamp::of(CWD, work.path("a")).unwrap();
     let later = |span: Duration| {
         let now = crate::sys::clock::system_now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + span;
-        Moment::since_epoch(now)
+        FileTime::since_epoch(now)
     };
-    assert!(!stamp.is_settled(Moment::now(), SETTLED_AFTER));
+    assert!(!stamp.is_settled(FileTime::now(), SETTLED_AFTER));
     assert!(!stamp.is_settled(later(Duration::from_millis(900)), SETTLED_AFTER));
     assert!(stamp.is_settled(later(Duration::from_secs(3)), SETTLED_AFTER));
     let future = stamp_at(later(Duration::from_secs(60)));
-    assert!(!future.is_settled(Moment::now(), Duration::ZERO), "the clock was set back");
+    assert!(!future.is_settled(FileTime::now(), Duration::ZERO), "the clock was set back");
 }
 
 #[test]
@@ -943,7 +946,7 @@ fn a_cache_of_another_root_is_not_used() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_done_without() {
+fn an_unwritable_cache_is_not_an_error() {
     let work = Sandbox::plain();
     work.write("a", "1");
     let tree = work.reader().cache(work.folder.path().join("no/such/folder/cache")).read().unwrap();
@@ -951,7 +954,7 @@ fn a_cache_that_cannot_be_written_is_done_without() {
 }
 
 #[test]
-fn drafts_of_killed_writers_are_swept() {
+fn drafts_of_killed_writers_are_removed() {
     let work = Sandbox::plain();
     work.write("a", "1");
     a_tick();
@@ -969,7 +972,7 @@ fn drafts_of_killed_writers_are_swept() {
 }
 
 #[test]
-fn readers_at_once_do_each_other_no_harm() {
+fn concurrent_readers_do_not_interfere() {
     let work = Sandbox::git();
     for n in 0..100 {
         work.write(&format!("d{}/f{n}", n % 7), &n.to_string());
@@ -993,7 +996,7 @@ fn readers_at_once_do_each_other_no_harm() {
     assert!(left <= 2, "no drafts stay behind");
 }
 
-// A law: with the cache and without it, the tree is the same, and its hash moves if and only if the tree does.
+// Property: with and without the cache the tree is the same, and its hash changes if and only if the tree does.
 
 #[derive(Clone, Debug)]
 enum Edit {
@@ -1052,7 +1055,7 @@ fn rule() -> impl Strategy<Value = String> {
 }
 
 impl Edit {
-    /// An edit of a file that is not there does nothing.
+    /// Editing a missing file does nothing.
     fn make(&self, work: &Sandbox) {
         let path = |file: usize| work.path(FILES[file]);
         let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
@@ -1076,7 +1079,7 @@ impl Edit {
 }
 
 impl Sandbox {
-    /// In place and always of the same length, so that only the ctime tells.
+    /// In place and with the same length, so that only the ctime changes.
     fn overwrite(&self, name: &str, text: u8) {
         fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         let mut file =
@@ -1084,8 +1087,8 @@ impl Sandbox {
         file.write_all(&[b'0' + text; 8]).unwrap();
     }
 
-    /// What the tree holds, told without any of the code under test.
-    fn plain_truth(&self) -> Vec<(String, u32, Vec<u8>)> {
+    /// The content of the tree, read without the code under test.
+    fn actual_content(&self) -> Vec<(String, u32, Vec<u8>)> {
         let staged = self.run(&["ls-files"]);
         FILES
             .iter()
@@ -1102,16 +1105,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_cache_never_lies(edits in prop::collection::vec(edits(), 1..10)) {
+    fn the_cache_never_changes_the_hash(edits in prop::collection::vec(edits(), 1..10)) {
         let work = Sandbox::git();
         work.write(".gitignore", "*.log\n").write("a", "00000000").write("dir/b", "00000000");
         work.commit();
-        let mut before = (work.plain_truth(), work.eager().read().unwrap());
+        let mut before = (work.actual_content(), work.eager().read().unwrap());
         for edit in edits {
             a_tick();
             edit.make(&work);
             a_tick();
-            let after = (work.plain_truth(), work.eager().read().unwrap());
+            let after = (work.actual_content(), work.eager().read().unwrap());
             let cold = work.read();
             prop_assert_eq!(after.1.hash(), cold.hash(), "a cold read differs after {:?}", edit);
             prop_assert_eq!(after.0 == before.0, after.1.hash() == before.1.hash(), "after {:?}", edit);
@@ -1121,7 +1124,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_upset_a_reader_of_stored_data(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn stored_data_parsers_accept_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut stored = b"ralphig1".to_vec();
         stored.extend(&bytes);
         IgnoreRules::from_bytes(&stored);
@@ -1129,9 +1132,9 @@ proptest! {
     }
 }
 
-/// What git takes back counts, however the line is written.
+/// What git re-includes counts, however the line is written.
 #[test]
-fn a_rule_that_takes_back_never_takes_back_too_little() {
+fn a_negated_rule_re_includes_at_least_what_git_does() {
     let table: [(&[u8], &[u8]); 5] = [
         (b"?\n![[:alpha:]]\n", b"x"),
         (b"*.log\n!\xff.log\n", b"\xff.log"),
@@ -1152,12 +1155,12 @@ fn a_rule_that_takes_back_never_takes_back_too_little() {
 }
 
 proptest! {
-    // One seed: this searches the glob engine, not our code. Raise the cases and drop the seed to search further.
+    // Fixed seed: this tests the glob engine, not our code. Raise the cases and drop the seed to search further.
     #![proptest_config(ProptestConfig {
         cases: 48, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default()
     })]
 
-    /// Of the two ways to misread a rule, only leaving out too much could hide work.
+    /// Of the two ways to misread a rule, only ignoring too much could hide changes.
     #[test]
     fn no_rule_ignores_what_git_would_not(lines in prop::collection::vec(rule(), 1..6)) {
         let work = Sandbox::git();

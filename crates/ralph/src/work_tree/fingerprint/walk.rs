@@ -1,8 +1,8 @@
 //! Finds every path of a tree that counts.
 //!
-//! Folders are read by several threads, each taking the next folder that waits. A folder that is left out (ignored,
-//! or a well-known cache) is not read at all; if something in it is tracked, the walk goes down by the tracked
-//! names alone. Links are never followed, so a tracked `a/b` is gone once `a` is a link.
+//! Several threads read the folders, each taking the next one from a queue. An excluded folder (ignored, or a
+//! well-known cache) is not read; if it contains tracked files, only those are visited. Links are never followed, so
+//! a tracked `a/b` is missing once `a` is a link.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,21 +12,21 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FileType;
 
-use super::content::{self, ReadTrouble};
-use super::file_stamp::Stamp;
+use super::content::{self, ReadError};
+use super::file_stamp::FileStamp;
 use super::git::{Tracked, TrackedIn};
 use super::ignores::{IgnoreRules, Scope, path_of};
 use super::names::Names;
-use super::stat_cache::{Remembered, StatCache};
-use super::{Content, Fact, Found, Kind, Seen, well_known_caches};
+use super::stat_cache::{CachedFolder, StatCache};
+use super::{Content, FileKind, ManifestFact, PathContent, WalkedPath, well_known_caches};
 
-/// A `.gitignore` larger than this ignores nothing: nobody wrote it by hand.
+/// A larger `.gitignore` was not written by hand and is not used.
 const LARGEST_GITIGNORE: u64 = 1 << 20;
 
-/// Fewer paths than this are looked at before a second thread would have started.
+/// Fewer paths than this are read faster than a second thread starts.
 const WORTH_A_THREAD: usize = 128;
 
-/// What a walk goes by.
+/// The input of a walk.
 pub(super) struct WalkPlan<'p> {
     pub(super) root: &'p Path,
     /// The top of the git work tree around the root; the root itself if there is none.
@@ -36,21 +36,21 @@ pub(super) struct WalkPlan<'p> {
     pub(super) pinned: Option<&'p IgnoreRules>,
 }
 
-/// What a walk brought back.
+/// The result of a walk.
 #[derive(Default)]
 pub(super) struct Walked {
     /// Sorted by the bytes of the path.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<WalkedPath>,
     /// The folders that were read, sorted by path.
     pub(super) folders: Vec<FolderSeen>,
     pub(super) rules: IgnoreRules,
 }
 
-/// A folder as it was when its names were read.
+/// A folder when its names were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FolderSeen {
     pub(super) path: Vec<u8>,
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<FileStamp>,
 }
 
 pub(super) fn walk(plan: &WalkPlan<'_>) -> io::Result<Walked> {
@@ -74,8 +74,8 @@ pub(super) fn walk(plan: &WalkPlan<'_>) -> io::Result<Walked> {
         folders.extend(part.folders);
         walked.rules.extend(part.rules);
     }
-    // Each folder's files are sorted already. With the folders in order too, what remains is to merge long sorted
-    // runs, which is what the stable sort is good at.
+    // The files of each folder are already sorted. With sorted folders, only long sorted runs have to be merged,
+    // which the stable sort does well.
     folders.sort_unstable_by(|one, next| one.0.cmp(&next.0));
     walked.found.reserve(folders.iter().map(|(_, _, found)| found.len()).sum());
     for (path, stamp, mut found) in folders {
@@ -111,28 +111,28 @@ struct Folder {
     path: Vec<u8>,
     tracked: Option<TrackedIn>,
     scope: Scope,
-    /// The folder is left out, but for what is tracked in it.
+    /// The folder is excluded, except for tracked files.
     only_tracked: bool,
 }
 
 struct Walk<'w> {
     plan: &'w WalkPlan<'w>,
     root: BorrowedFd<'w>,
-    /// The root with a slash, to make an absolute path of a relative one.
+    /// The root with a slash, to build absolute paths.
     prefix: Vec<u8>,
     queue: Queue,
 }
 
-/// What one thread brought back.
+/// The results of one thread.
 #[derive(Default)]
 struct Part {
     /// Each with its path, its stamp, and its files sorted.
-    folders: Vec<(Vec<u8>, Option<Stamp>, Vec<Found>)>,
+    folders: Vec<(Vec<u8>, Option<FileStamp>, Vec<WalkedPath>)>,
     rules: IgnoreRules,
 }
 
 impl Walk<'_> {
-    /// Reads folders until there are no more, or about so many paths have been looked at.
+    /// Reads folders until none is left, or about that many paths have been visited.
     fn take_turns(&self, most: usize) -> io::Result<Part> {
         let mut part = Part::default();
         let mut names = Names::default();
@@ -147,7 +147,7 @@ impl Walk<'_> {
         Ok(part)
     }
 
-    /// Notes the files of a folder and returns the folders in it.
+    /// Records the files of a folder and returns its subfolders.
     fn read_folder(&self, folder: Folder, names: &mut Names, part: &mut Part) -> io::Result<Vec<Folder>> {
         let path = if folder.path.is_empty() { path_of(b".") } else { path_of(&folder.path) };
         let opened = match open(self.root, path, folder.only_tracked, names) {
@@ -162,24 +162,27 @@ impl Walk<'_> {
         Ok(visit.finish(part))
     }
 
-    /// A folder nobody can look into is itself put down: it must not be a place to hide in.
-    fn unopened(&self, folder: Folder, trouble: ReadTrouble, part: &mut Part) -> io::Result<Vec<Folder>> {
+    /// A folder that cannot be read is itself recorded, so that it cannot hide changes.
+    fn unopened(&self, folder: Folder, trouble: ReadError, part: &mut Part) -> io::Result<Vec<Folder>> {
         let fact = match trouble {
-            ReadTrouble::Ours(error) => return Err(error),
+            ReadError::OutOfResources(error) => return Err(error),
             _ if folder.path.is_empty() => return Err(io::Error::other("the root of the tree vanished")),
-            ReadTrouble::Vanished => return Ok(Vec::new()),
-            ReadTrouble::Unreadable => match Stamp::of(self.root, path_of(&folder.path)) {
-                Ok((stamp, _)) => Fact::unreadable(Kind::UnreadableFolder, &stamp),
-                Err(_) => Fact::of(Kind::UnreadableFolder),
+            ReadError::Vanished => return Ok(Vec::new()),
+            ReadError::Unreadable => match FileStamp::of(self.root, path_of(&folder.path)) {
+                Ok((stamp, _)) => ManifestFact::unreadable(FileKind::UnreadableFolder, &stamp),
+                Err(_) => ManifestFact::of(FileKind::UnreadableFolder),
             },
         };
-        let found = Found { path: folder.path.as_slice().into(), seen: Seen::Other { fact, stamp: None } };
+        let found = WalkedPath {
+            path: folder.path.as_slice().into(),
+            seen: PathContent::Other { fact, stamp: None },
+        };
         part.folders.push((folder.path, None, vec![found]));
         Ok(Vec::new())
     }
 }
 
-/// Opens a folder and takes the names in it, unless they are not wanted.
+/// Opens a folder and reads its names if needed.
 fn open(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -199,14 +202,14 @@ struct Visit<'w> {
     walk: &'w Walk<'w>,
     folder: Folder,
     fd: BorrowedFd<'w>,
-    remembered: Remembered<'w>,
-    /// The absolute path of what is looked at; up to `base` it is that of the folder, with a slash.
+    remembered: CachedFolder<'w>,
+    /// The absolute path of the current entry; up to `base` it is that of the folder, with a slash.
     path: Vec<u8>,
     base: usize,
-    /// Sorted, as the names are.
-    found: Vec<Found>,
+    /// Sorted like the names.
+    found: Vec<WalkedPath>,
     subfolders: Vec<Folder>,
-    /// The names in this folder, where they were read.
+    /// The names in this folder, if they were read.
     names: &'w Names,
 }
 
@@ -224,7 +227,7 @@ impl<'w> Visit<'w> {
     }
 
     fn finish(self, part: &mut Part) -> Vec<Folder> {
-        let stamp = Stamp::of_open(self.fd).ok().map(|(stamp, _)| stamp);
+        let stamp = FileStamp::of_open(self.fd).ok().map(|(stamp, _)| stamp);
         part.folders.push((self.folder.path, stamp, self.found));
         self.subfolders
     }
@@ -269,7 +272,7 @@ impl<'w> Visit<'w> {
         }
     }
 
-    /// Looks at `name`, of the given kind if the folder could tell: not every file system keeps it there.
+    /// Visits `name`, of the given kind if known: not every file system provides it.
     fn look_at(&mut self, name: &[u8], kind: FileType) -> io::Result<()> {
         if kind == FileType::Directory {
             self.add_folder(name);
@@ -290,7 +293,7 @@ impl<'w> Visit<'w> {
 
     /// Whether a file of that name is part of the tree.
     fn counts(&mut self, name: &[u8]) -> bool {
-        // What hides others cannot hide itself.
+        // A `.gitignore` cannot hide itself.
         if name == b".gitignore" || self.is_tracked(name) {
             return true;
         }
@@ -312,7 +315,7 @@ impl<'w> Visit<'w> {
         let is_ignored = self.folder.only_tracked || scope.is_ignored();
         let mut only_tracked = is_cache || is_ignored;
         if only_tracked && self.is_tracked(name) {
-            // A folder that is tracked as such is a submodule git could not list: better all of it than none.
+            // A tracked folder is a submodule that git could not list: include all of it.
             scope = Scope::outermost(self.walk.plan.pinned.is_some());
             only_tracked = false;
         }
@@ -322,29 +325,29 @@ impl<'w> Visit<'w> {
         self.subfolders.push(Folder { path: self.relative().to_vec(), tracked, scope, only_tracked });
     }
 
-    fn add(&mut self, name: &[u8], stamp: Option<Stamp>, kind: FileType) {
+    fn add(&mut self, name: &[u8], stamp: Option<FileStamp>, kind: FileType) {
         let seen = match (kind, stamp) {
-            (_, None) => Seen::Other { fact: Fact::of(Kind::UnreadableFile), stamp },
+            (_, None) => PathContent::Other { fact: ManifestFact::of(FileKind::UnreadableFile), stamp },
             (FileType::RegularFile, Some(stamp)) => {
                 let known = self.remembered.digest(name, &stamp);
-                Seen::File { stamp, content: known.map_or(Content::Unread, Content::Remembered) }
+                PathContent::File { stamp, content: known.map_or(Content::Unread, Content::Remembered) }
             }
             (FileType::Symlink, _) => content::look_at_link(self.fd, name, stamp),
-            (kind, _) => Seen::Other { fact: Fact::of(content::special(kind)), stamp },
+            (kind, _) => PathContent::Other { fact: ManifestFact::of(content::special(kind)), stamp },
         };
-        self.found.push(Found { path: self.relative().into(), seen });
+        self.found.push(WalkedPath { path: self.relative().into(), seen });
     }
 
-    /// Stamp and kind of `name`; no stamp if the folder may be listed but not entered, nothing if it is gone.
-    fn stamp(&self, name: &[u8]) -> io::Result<Option<(Option<Stamp>, FileType)>> {
-        let error = match Stamp::of(self.fd, name) {
+    /// Stamp and kind of `name`; no stamp if the folder may be listed but not entered, `None` if it is gone.
+    fn stamp(&self, name: &[u8]) -> io::Result<Option<(Option<FileStamp>, FileType)>> {
+        let error = match FileStamp::of(self.fd, name) {
             Ok((stamp, kind)) => return Ok(Some((Some(stamp), kind))),
             Err(error) => error,
         };
-        match rustix::io::Errno::from_io_error(&error).map(ReadTrouble::from) {
-            Some(ReadTrouble::Vanished) => Ok(None),
-            Some(ReadTrouble::Unreadable) => Ok(Some((None, FileType::Unknown))),
-            Some(ReadTrouble::Ours(_)) | None => Err(error),
+        match rustix::io::Errno::from_io_error(&error).map(ReadError::from) {
+            Some(ReadError::Vanished) => Ok(None),
+            Some(ReadError::Unreadable) => Ok(Some((None, FileType::Unknown))),
+            Some(ReadError::OutOfResources(_)) | None => Err(error),
         }
     }
 
@@ -358,10 +361,10 @@ impl<'w> Visit<'w> {
     }
 }
 
-/// The text of the `.gitignore` in a folder. Like git, this takes none that is a link.
+/// The text of the `.gitignore` in a folder. Like git, this ignores links.
 fn gitignore_in(folder: BorrowedFd<'_>) -> Option<Vec<u8>> {
     let file = content::open_file_at(folder, ".gitignore").ok()?;
-    let (stamp, kind) = Stamp::of_open(&file).ok()?;
+    let (stamp, kind) = FileStamp::of_open(&file).ok()?;
     if kind != FileType::RegularFile || stamp.size > LARGEST_GITIGNORE {
         return None;
     }
@@ -370,7 +373,7 @@ fn gitignore_in(folder: BorrowedFd<'_>) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// The folders that wait to be read, shared by all threads. It is done when none waits and none is being read.
+/// The folders waiting to be read, shared by all threads. Done when none is waiting or being read.
 struct Queue {
     state: Mutex<Waiting>,
     changed: Condvar,
@@ -381,7 +384,7 @@ struct Waiting {
     being_read: usize,
 }
 
-/// The right to read one folder. However it ends, by an error or a panic even, the others learn that it did.
+/// The right to read one folder. The other threads are notified when it ends, even by an error or a panic.
 struct Turn<'q> {
     queue: &'q Queue,
     subfolders: Vec<Folder>,
@@ -425,7 +428,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.being_read -= 1;
-        // Waking threads for nothing costs more than reading a small folder.
+        // Unnecessary wake-ups cost more than reading a small folder.
         if !self.subfolders.is_empty() || state.being_read == 0 {
             self.queue.changed.notify_all();
         }

@@ -1,10 +1,9 @@
-//! What tools leave behind in a work tree without being asked.
+//! Files and folders that tools create in a work tree unasked.
 //!
-//! A gate that runs the tests also writes `.pytest_cache`; if that counted, running a gate would void the very
-//! evidence it gives. Many projects forget to ignore some of these, so they are left out everywhere, unless they
-//! are tracked: a name is only a hint, being tracked is a decision.
+//! A gate that runs the tests also writes `.pytest_cache`; if that counted, running a gate would invalidate its own
+//! evidence. Many projects forget to ignore some of these, so they are always excluded unless tracked.
 
-/// Left out with everything in them.
+/// Excluded with their content.
 const FOLDERS: &[&str] = &[
     "__pycache__",
     ".pytest_cache",
@@ -28,7 +27,7 @@ const FOLDERS: &[&str] = &[
     ".ipynb_checkpoints",
 ];
 
-/// Names that a person may give to a folder of sources too: a cache only beside the file of the tool that makes it.
+/// Names that may also be source folders: a cache only next to a file of the tool that creates it.
 const FOLDERS_BESIDE: &[(&str, &[&str])] =
     &[("node_modules", &["package.json"]), ("target", &["Cargo.toml", "pom.xml", "build.sbt"])];
 
@@ -36,10 +35,10 @@ const FILES: &[&str] = &[".DS_Store", ".eslintcache", ".coverage"];
 
 const SUFFIXES: &[&str] = &[".pyc", ".pyo", ".tsbuildinfo"];
 
-/// The books of version control: they change with every commit and say nothing about the work itself.
+/// Metadata of version control: it changes with every commit and is not part of the work.
 const VERSION_CONTROL: &[&str] = &[".git", ".hg", ".svn", ".jj"];
 
-/// `beside` tells whether a file of that name lies next to the folder.
+/// `beside` returns whether a file of that name is next to the folder.
 pub(super) fn is_cache_folder(name: &[u8], beside: impl Fn(&[u8]) -> bool) -> bool {
     let proven = |(folder, makers): &(&str, &[&str])| {
         folder.as_bytes() == name && makers.iter().any(|maker| beside(maker.as_bytes()))

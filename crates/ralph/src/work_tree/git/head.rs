@@ -1,4 +1,4 @@
-//! Where the checkout stands: its branch and its commit, read from git's own files. No process is worth what this costs.
+//! The current branch and commit of a checkout, read from git's own files, which is cheaper than starting git.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use super::locate::{Checkout, text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GitHead {
-    /// None where it is detached.
+    /// `None` if detached.
     pub(crate) branch: Option<String>,
-    /// None before the first commit, and where it cannot be told.
+    /// `None` before the first commit, or if it cannot be determined.
     pub(crate) commit: Option<String>,
 }
 
 impl GitHead {
-    /// Nothing is known where there is no repo.
+    /// Empty if there is no repository.
     pub(crate) fn of(root: &Path) -> Self {
         Checkout::around(root).and_then(|checkout| read(&checkout)).unwrap_or_default()
     }
 
-    /// The branch that this is on, where it is another one than before.
+    /// The current branch, if it differs from the one before.
     pub(crate) fn switched_from(&self, before: &Self) -> Option<String> {
         let name = |head: &Self| head.branch.clone().unwrap_or_else(|| "a detached HEAD".into());
         (self.branch != before.branch).then(|| name(self))
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_git_says() {
+    fn agrees_with_git() {
         let dir = tempfile::tempdir().expect("a folder");
         assert_eq!(GitHead::of(dir.path()), GitHead::default());
         git(dir.path(), &["init", "-q", "-b", "main"]);

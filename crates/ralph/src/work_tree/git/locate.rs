@@ -1,7 +1,7 @@
-//! Where git keeps its files: the only reader of what lies in a `.git`, apart from [`super::head`].
+//! Locates git's files: the only reader of `.git`, apart from [`super::head`].
 //!
-//! Everything in there may be written by an agent, so nothing is read without a bound, and no answer is believed further
-//! than its caller needs: [`Checkout`] follows a `.git` as git does, [`home_of`] only where the git folder leads back.
+//! An agent can write everything in there, so all reads are bounded, and results are trusted only as far as needed:
+//! [`Checkout`] follows a `.git` as git does, [`home_of`] only if the git folder points back.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,12 +17,12 @@ const DOT_GIT: &str = ".git";
 pub(crate) struct Checkout {
     /// The top folder of the work tree.
     pub(crate) top: PathBuf,
-    /// The folder that holds its HEAD and its index.
+    /// The folder of its HEAD and its index.
     pub(crate) dir: PathBuf,
 }
 
 impl Checkout {
-    /// The checkout that `folder` lies in.
+    /// The checkout that contains `folder`.
     pub(crate) fn around(folder: &Path) -> Option<Self> {
         folder.ancestors().find_map(Self::at)
     }
@@ -35,7 +35,7 @@ impl Checkout {
             meta if meta.is_file() => top.join(pointer(&mark)?),
             _ => return None,
         };
-        // Git takes a folder without a HEAD for any other folder, and continues its search above it.
+        // Git ignores a folder without a HEAD and continues its search above it.
         fs::symlink_metadata(dir.join("HEAD")).ok()?;
         Some(Self { top: top.to_path_buf(), dir })
     }
@@ -51,20 +51,20 @@ impl Checkout {
     }
 }
 
-/// Whether there is something of git's name in this folder.
+/// Whether this folder has an entry named `.git`.
 pub(crate) fn is_marked(folder: &Path) -> bool {
     folder.join(DOT_GIT).symlink_metadata().is_ok()
 }
 
-/// The same where it leads to something.
+/// Like [`is_marked`], if its target exists.
 pub(crate) fn is_checkout(folder: &Path) -> bool {
     folder.join(DOT_GIT).exists()
 }
 
 /// The git folder that a checkout shares with its linked work trees, and for a linked one the main checkout.
 ///
-/// A checkout can point to any git folder, so only what lies in that folder counts: git writes the way back to a linked
-/// work tree into the common folder, and the way back to a submodule into the submodule's own git folder.
+/// A checkout can point to any git folder, so only the content of that folder counts: git records a linked work tree
+/// in the common folder, and a submodule's work tree in the submodule's own git folder.
 pub(crate) fn home_of(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
     let dot_git = checkout.join(DOT_GIT);
     match pointed_to(checkout) {
@@ -79,8 +79,8 @@ pub(crate) fn home_of(checkout: &Path) -> (PathBuf, Option<PathBuf>) {
     }
 }
 
-/// The git folder that the `.git` file of a checkout points to, canonical. A link in its place would lend the file of
-/// another checkout.
+/// The git folder that the `.git` file of a checkout points to, canonical. Links are refused: they could use the file
+/// of another checkout.
 fn pointed_to(checkout: &Path) -> Option<PathBuf> {
     let dot_git = checkout.join(DOT_GIT);
     if !dot_git.symlink_metadata().ok()?.is_file() {
@@ -89,7 +89,7 @@ fn pointed_to(checkout: &Path) -> Option<PathBuf> {
     fs::canonicalize(checkout.join(pointer(&dot_git)?)).ok()
 }
 
-/// The common folder of a linked work tree, if the work tree is one of those that lie in it and leads back to this `.git`.
+/// The common folder of a linked work tree, if it lists the work tree and points back to this `.git`.
 fn linked_to(own: &Path, dot_git: &Path) -> Option<PathBuf> {
     let common = fs::canonicalize(own.join(text(&own.join("commondir"))?.trim())).ok()?;
     let is_in_common = own.parent() == Some(&common.join("worktrees"));
@@ -124,27 +124,28 @@ pub(super) fn index_in(dir: &Path) -> PathBuf {
     dir.join("index")
 }
 
-/// One of the files that say what git sees beside its config.
+/// One of the `info` files that affect which files git sees.
 pub(super) fn info_file(dir: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
     files::read_foreign(&dir.join("info").join(name))
 }
 
-/// The first of git's own files that is no file: git would wait for a pipe for ever.
+/// The first of git's own files that is not a regular file: git would block forever on a pipe.
 pub(super) fn unusable_file(dir: &Path) -> Option<String> {
     let names = ["index", "config", "HEAD", "info/attributes", "info/exclude"];
     let is_odd = |name: &&str| fs::metadata(dir.join(name)).is_ok_and(|meta| !meta.is_file());
-    names.into_iter().find(is_odd).map(|name| format!("git's own {name} is not a file"))
+    names.into_iter().find(is_odd).map(|name| format!("git's own {name} is not a regular file"))
 }
 
-/// Whether a ref would be written where it belongs: a link on the way leads to other refs, or out of the repository.
+/// Whether a ref would be written to its proper place: a link on the way leads to other refs, or out of the
+/// repository.
 pub(super) fn is_in_place(common_dir: &Path, reference: &str) -> bool {
     let file = common_dir.join(reference);
     let way = file.ancestors().take_while(|part| *part != common_dir);
     !way.into_iter().any(|part| part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()))
 }
 
-/// Copies an index with its time, by which git knows which of its entries are too young to be believed. Without an
-/// original there is no copy.
+/// Copies an index with its mtime, by which git recognises entries that are too recent to trust. Does nothing if
+/// there is no index.
 pub(super) fn copy_index(dir: &Path, to: &Path) -> io::Result<()> {
     let mut original = match files::open_without_waiting(&index_in(dir)) {
         Ok(file) => file,
@@ -153,7 +154,7 @@ pub(super) fn copy_index(dir: &Path, to: &Path) -> io::Result<()> {
     };
     let meta = original.metadata()?;
     if !meta.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let modified = meta.modified()?;
     let mut copy = File::create_new(to)?;

@@ -1,8 +1,8 @@
-//! Calls of git that read files of the work tree, by a config that we wrote.
+//! Git calls that read files of the work tree, with a config written by ralph.
 //!
-//! To read a file git runs the filter that its attributes name, and no setting turns filters off. So these calls get a git
-//! folder of our own: settings without a program are copied into it, everything else stays away, and a config that changes
-//! in between changes nothing. The objects and the index are those of the repository.
+//! When git reads a file it runs the filter named by its attributes, and no setting disables filters. So these calls
+//! use a git folder of our own: settings without programs are copied into it, the rest is omitted, and concurrent
+//! config changes have no effect. Objects and index are those of the repository.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{Git, GitError, command, locate, path_of, run, without_outer_config};
 
-/// Settings that say what git sees in a file or how it writes one. None of them names a program.
+/// Settings that affect how git reads or writes files. None of them names a program.
 const COPIED: [&str; 23] = [
     "core.attributesfile",
     "core.autocrlf",
@@ -41,22 +41,22 @@ const COPIED: [&str; 23] = [
     "index.version",
 ];
 
-/// Files of a git folder that have a say beside its config. None of them names a program of itself.
+/// Files of a git folder that affect this in addition to its config. None of them names a program.
 const COPIED_FILES: [&str; 3] = ["exclude", "attributes", "sparse-checkout"];
 
 pub(crate) struct SealedGit<'g> {
     git: &'g Git,
     dir: TempDir,
-    /// The filters that would start a program to read a file.
+    /// Filters that would start a program to read a file.
     filters: BTreeSet<String>,
 }
 
 /// Paths that git cannot add without starting a program.
 #[derive(Debug, Default)]
 pub(crate) struct NotToAdd {
-    /// New or changed, and with a filter.
+    /// New or changed files with a filter.
     pub(crate) filtered: Vec<PathBuf>,
-    /// Git looks into a submodule by a `git status` of its own there.
+    /// Git inspects a submodule by running `git status` in it.
     pub(crate) submodules: Vec<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ impl Git {
         }
         fs::write(dir.path().join("HEAD"), "ref: refs/heads/none\n")?;
         for name in COPIED_FILES {
-            // What is not shared by linked work trees lies in their own folder.
+            // Files that linked work trees do not share are in their own folder.
             let of = if name == "sparse-checkout" { &self.dir } else { &self.common_dir };
             if let Some(text) = locate::info_file(of, name)? {
                 fs::write(dir.path().join("info").join(name), text)?;
@@ -113,13 +113,13 @@ impl SealedGit<'_> {
             .env("GIT_WORK_TREE", &git.top)
             .env("GIT_OBJECT_DIRECTORY", git.common_dir.join("objects"))
             .env("GIT_INDEX_FILE", git.index.clone().unwrap_or_else(|| locate::index_in(&git.dir)))
-            // A git that is too old for GIT_CONFIG_GLOBAL reads the user's config.
+            // A git version without GIT_CONFIG_GLOBAL reads the user's config.
             .args(self.filters.iter().flat_map(|name| without_program(name)))
             .args(words);
         run(command, &what, input, &git.scratch, limit)
     }
 
-    /// What must be left out of `git add` below the root.
+    /// The paths to exclude from `git add` below the root.
     pub(crate) fn not_to_add(&self, limit: Duration) -> Result<NotToAdd, GitError> {
         let staged = self.call(["ls-files", "-s", "-z"], None, limit)?;
         let submodule = |entry: &[u8]| {
@@ -134,7 +134,7 @@ impl SealedGit<'_> {
         Ok(NotToAdd { filtered: self.with_filter(&changed, limit)?, submodules })
     }
 
-    /// Those of the files, each ended by a NUL, that are there and have a filter.
+    /// The existing files with a filter among `names`, each terminated by a NUL.
     fn with_filter(&self, names: &[u8], limit: Duration) -> Result<Vec<PathBuf>, GitError> {
         let answer = self.call(["check-attr", "-z", "--stdin", "filter"], Some(names), limit)?;
         let mut fields = answer.split(|byte| *byte == 0);
@@ -152,7 +152,7 @@ impl SealedGit<'_> {
     }
 }
 
-/// Options that take the programs of a filter away.
+/// Options that remove the programs of a filter.
 fn without_program(name: &str) -> Vec<OsString> {
     // In an option the first `=` would end the name.
     if name.contains(['=', '\n']) {
@@ -165,12 +165,12 @@ fn without_program(name: &str) -> Vec<OsString> {
 /// One line of `git config --list -z`.
 struct Setting<'s> {
     key: &'s str,
-    /// None is another way to write true.
+    /// `None` is another way to write true.
     value: Option<&'s str>,
 }
 
 impl<'s> Setting<'s> {
-    /// None where it is no text, such as a path of other bytes; it is then not copied.
+    /// `None` if it is not UTF-8, such as a path of other bytes; it is then not copied.
     fn parse(record: &'s [u8]) -> Option<Self> {
         let text = str::from_utf8(record).ok()?;
         let (key, value) = text.split_once('\n').map_or((text, None), |(key, value)| (key, Some(value)));
@@ -179,7 +179,7 @@ impl<'s> Setting<'s> {
 
     fn filter_with_program(&self) -> Option<&'s str> {
         let (name, key) = self.key.strip_prefix("filter.")?.rsplit_once('.')?;
-        // One that only writes files (`smudge`) has no say in what git reads.
+        // A filter that only writes files (`smudge`) does not affect what git reads.
         let has_program = ["clean", "process"].contains(&key) && self.value != Some("");
         has_program.then_some(name)
     }

@@ -1,28 +1,27 @@
-//! A small repo with failing tests, a client, and a scripted model that mends one thing a run; and the two stories that are
-//! told with every client.
+//! A small repo with failing tests, a client, and a scripted model that fixes one thing per run; and the two
+//! scenarios that
+//! run with every client.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use ralph_testkit::{AgentClient, Script, ScriptedModel, Served, Turn};
+use ralph_testkit::{AgentClient, Finished, Sandbox, Script, ScriptedModel, Served, Turn};
 use serde_json::Value;
 
-use crate::support::{Ran, Sandbox};
-
-/// Three things have to be right; the first that is not is named.
+/// Three files have to be right; the first wrong one is named.
 const CHECK: &str = "for file in one two three; do\n  \
     test \"$(cat $file.txt 2>/dev/null)\" = right || { echo \"$file.txt is not right\"; exit 1; }\ndone\n";
 
 pub(crate) const GATES: &str = "verify:\n  - name: tests\n    run: sh check.sh\n";
 
 /// A repo with failing tests, a client, and the model that it speaks to.
-pub(crate) struct Scene {
+pub(crate) struct RealAgentScene {
     pub(crate) client: AgentClient,
     pub(crate) sandbox: Sandbox,
 }
 
-impl Scene {
+impl RealAgentScene {
     pub(crate) fn new(client: AgentClient) -> Self {
         let sandbox = Sandbox::new();
         sandbox.file("check.sh", CHECK);
@@ -33,23 +32,23 @@ impl Scene {
         Self { client, sandbox }
     }
 
-    /// One run of the agent in which it mends one file and claims that all is done.
-    pub(crate) fn mends(&self, file: &str, told: &str) -> Vec<Turn> {
-        let write = self.client.write(&self.sandbox.path(&format!("{file}.txt")), "right").expecting(told);
+    /// One run of the agent in which it fixes one file and claims that everything is done.
+    pub(crate) fn fixes(&self, file: &str, message: &str) -> Vec<Turn> {
+        let write = self.client.write(&self.sandbox.path(&format!("{file}.txt")), "right").expecting(message);
         vec![write, Turn::say("VERIFIED_DONE")]
     }
 
-    pub(crate) fn mends_all(&self) -> Vec<Turn> {
-        let told = |file: &str| format!("{file}.txt is not right");
+    pub(crate) fn fixes_all(&self) -> Vec<Turn> {
+        let message = |file: &str| format!("{file}.txt is not right");
         [
-            self.mends("one", "fix the tests"),
-            self.mends("two", &told("two")),
-            self.mends("three", &told("three")),
+            self.fixes("one", "fix the tests"),
+            self.fixes("two", &message("two")),
+            self.fixes("three", &message("three")),
         ]
         .concat()
     }
 
-    /// Everything that ralph is called with from now on leads to this model.
+    /// Every later call of ralph uses this model.
     pub(crate) fn speaks_to(&mut self, script: Script) -> ScriptedModel {
         let model = self.client.model(script).expect("a port on loopback");
         for (name, value) in self.client.environment(&self.sandbox.home(), &model) {
@@ -63,8 +62,8 @@ impl Scene {
         [&["loop", "fix the tests", "--agent", agent, "--max-time", "5m"], more].concat()
     }
 
-    /// `ralph loop` to its end, and what the model saw.
-    pub(crate) fn drive(&mut self, script: Script, more: &[&str]) -> (Ran, Served) {
+    /// `ralph loop` to its end, and the requests to the model.
+    pub(crate) fn drive(&mut self, script: Script, more: &[&str]) -> (Finished, Served) {
         let model = self.speaks_to(script);
         let ran = self.sandbox.ralph(&self.arguments(more));
         (ran, model.finish())
@@ -76,7 +75,7 @@ impl Scene {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary")
     }
 
-    /// How often something happened in the one loop of the driver.
+    /// How often an event occurred in the one loop of the driver.
     pub(crate) fn times(&self, event: &str) -> usize {
         self.sandbox.events_named(event).len()
     }
@@ -91,7 +90,7 @@ impl Scene {
         paths
     }
 
-    /// The log, and both reports of every time that the loop came to rest, as somebody looks for them the morning after.
+    /// The log, and both reports of every time that the loop paused or ended.
     #[track_caller]
     pub(crate) fn left_behind(&self, rests: &[&str]) {
         let reports = self.files_in("docs/actions/loop", "md");
@@ -117,18 +116,18 @@ fn status_in(report: &Path) -> String {
 }
 
 #[track_caller]
-pub(crate) fn as_scripted(ran: &Ran, served: &Served) {
+pub(crate) fn as_scripted(ran: &Finished, served: &Served) {
     assert!(served.problems.is_empty(), "{:#?}\n{ran:#?}", served.problems);
 }
 
-pub(crate) fn is_verified(ran: &Ran) -> bool {
+pub(crate) fn is_verified(ran: &Finished) -> bool {
     ran.stdout.lines().any(|line| line == "VERIFIED_DONE")
 }
 
-/// The agent mends one thing a run and says each time that everything is done; it is believed when it is so.
-pub(crate) fn mends_one_thing_a_run(client: AgentClient) {
-    let mut scene = Scene::new(client);
-    let turns = scene.mends_all();
+/// The agent fixes one thing per run and claims each time that everything is done; only the last claim is verified.
+pub(crate) fn fixes_one_thing_a_run(client: AgentClient) {
+    let mut scene = RealAgentScene::new(client);
+    let turns = scene.fixes_all();
     let (ran, served) = scene.drive(Script::new().main(turns), &[]);
     as_scripted(&ran, &served);
     let ran = ran.exits(0);
@@ -138,9 +137,9 @@ pub(crate) fn mends_one_thing_a_run(client: AgentClient) {
     scene.left_behind(&["COMPLETED"]);
 }
 
-/// The agent says the very words that the driver prints, and does nothing.
+/// The agent prints the exact words of the driver, and does nothing.
 pub(crate) fn claims_and_does_nothing(client: AgentClient) {
-    let mut scene = Scene::new(client);
+    let mut scene = RealAgentScene::new(client);
     let says = Turn::say("All tests pass.\nVERIFIED_DONE").expecting("fix the tests");
     let (ran, served) = scene.drive(Script::new().then_repeat(says), &["--max-iterations", "2"]);
     as_scripted(&ran, &served);

@@ -3,12 +3,12 @@
 use ralph_testkit::{Claude, Script, Turn};
 use serde_json::json;
 
-use super::{HELD, LOOP, PROMISE, START, VERIFIED, attempts, session, unfinished};
+use super::{BLOCKED, LOOP, PROMISE, START, VERIFIED, attempts, session, unfinished};
 use crate::session::{Runs, bash, life_of, one_sub_agent, verdicts_of};
 
 #[test]
-fn a_stop_that_waits_for_a_sub_agent_is_no_attempt() {
-    let Some(claude) = Claude::for_test("a_stop_that_waits_for_a_sub_agent_is_no_attempt") else { return };
+fn a_stop_that_waits_for_a_sub_agent_is_not_an_attempt() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let work = vec![bash("touch done"), Turn::say("The file is there.")];
     let script = one_sub_agent("worker", Runs::InBackground, work, Turn::say(PROMISE));
@@ -19,12 +19,12 @@ fn a_stop_that_waits_for_a_sub_agent_is_no_attempt() {
         "{seen}"
     );
     assert_eq!(attempts(&sandbox), [1], "{seen}");
-    assert!(seen.person_saw(&["Waiting for background work"]), "{seen}");
+    assert!(seen.user_saw(&["Waiting for background work"]), "{seen}");
 }
 
 #[test]
-fn a_shell_in_the_background_excuses_no_stop() {
-    let Some(claude) = Claude::for_test("a_shell_in_the_background_excuses_no_stop") else { return };
+fn a_background_shell_does_not_excuse_a_stop() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let command = "until test -e ../go; do sleep 0.1; done";
     let server = json!({"command": command, "description": "A server", "run_in_background": true});
@@ -34,11 +34,11 @@ fn a_shell_in_the_background_excuses_no_stop() {
         bash("touch done").expecting("Not done yet (iteration 1)"),
         Turn::say(PROMISE),
     ]);
-    // The client tells its agent when the server ends, in a turn of its own or not.
+    // The client notifies its agent when the server ends, possibly in a separate turn.
     let seen = session(&claude, &sandbox)
         .prompt(START)
         .then_prompt("Stop the server.")
         .play(script.main(vec![bash("touch ../go")]).then_repeat(Turn::say("It ended.")));
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, VERIFIED], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, VERIFIED], "{seen}");
     assert!(!life_of(&sandbox, LOOP).contains(&"waited".to_owned()), "{seen}");
 }

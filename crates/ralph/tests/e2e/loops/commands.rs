@@ -1,18 +1,18 @@
-//! What the person types about a loop is answered by the hook: the model is not asked, and hears nothing of it.
+//! The hook answers the user's loop commands: the model neither receives nor answers them.
 
 use ralph_testkit::{Claude, Script, Turn};
 
-use super::{HELD, LOOP, PROMISE, START, VERIFIED, attempts, refused, session, standing, unfinished};
-use crate::session::{Session, bash, ended, life_of, verdicts_of};
+use super::{BLOCKED, LOOP, PROMISE, START, VERIFIED, attempts, loop_status, refused, session, unfinished};
+use crate::session::{ClaudeSession, bash, ended, life_of, verdicts_of};
 
-/// One held stop, then an error of the API: the turn ends, the loop does not.
+/// One blocked stop, then an API error: the turn ends, the loop does not.
 fn left_running() -> Vec<Turn> {
     vec![Turn::say("I looked around."), refused()]
 }
 
 #[test]
 fn cancelling_is_answered_without_the_model() {
-    let Some(claude) = Claude::for_test("cancelling_is_answered_without_the_model") else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let mut turns = left_running();
     turns.push(Turn::say("Hello.").expecting("Say hello.").expecting_not("Cancelled"));
@@ -23,7 +23,7 @@ fn cancelling_is_answered_without_the_model() {
         .then_prompt("Say hello.")
         .play(Script::new().main(turns));
     assert_eq!(life_of(&sandbox, LOOP).last().expect("a life"), "cancelled command", "{seen}");
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED], "{seen}");
     let results = seen.output.results();
     assert!(results[1].contains("Cancelled Ralph loop (was at iteration 2)"), "{seen}");
     assert!(results[2].contains("No active Ralph loop found."), "{seen}");
@@ -33,7 +33,7 @@ fn cancelling_is_answered_without_the_model() {
 
 #[test]
 fn the_status_is_answered_without_the_model() {
-    let Some(claude) = Claude::for_test("the_status_is_answered_without_the_model") else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let seen = session(&claude, &sandbox)
         .prompt("/ralph:ralph-status")
@@ -48,8 +48,8 @@ fn the_status_is_answered_without_the_model() {
 }
 
 #[test]
-fn words_that_make_no_sense_start_nothing() {
-    let Some(claude) = Claude::for_test("words_that_make_no_sense_start_nothing") else { return };
+fn invalid_arguments_start_nothing() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let cases = [
         ("/ralph:ralph-loop \"make the file\" --max-iterations abc", "abc"),
@@ -74,10 +74,10 @@ fn words_that_make_no_sense_start_nothing() {
 }
 
 #[test]
-fn deleting_its_file_cancels_a_loop() {
-    let Some(claude) = Claude::for_test("deleting_its_file_cancels_a_loop") else { return };
+fn deleting_the_loop_file_cancels_the_loop() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
-    // The client lets nobody but the person change its own folder.
+    // The client lets only the user change its own folder.
     sandbox.file("off.sh", "rm .claude/ralph-loop.local.md");
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
         bash("cat .claude/ralph-loop.local.md"),
@@ -85,14 +85,14 @@ fn deleting_its_file_cancels_a_loop() {
         bash("sh off.sh").expecting("Not done yet (iteration 1)"),
         Turn::say("It is off."),
     ]));
-    assert_eq!(life_of(&sandbox, LOOP), ["began", "bound", HELD, "cancelled file_deleted"], "{seen}");
-    assert!(seen.person_saw(&["Stop says", "Cancelled Ralph loop (was at iteration 2)"]), "{seen}");
-    assert_eq!(standing(&sandbox), ended("cancelled"));
+    assert_eq!(life_of(&sandbox, LOOP), ["began", "bound", BLOCKED, "cancelled file_deleted"], "{seen}");
+    assert!(seen.user_saw(&["Stop says", "Cancelled Ralph loop (was at iteration 2)"]), "{seen}");
+    assert_eq!(loop_status(&sandbox), ended("cancelled"));
 }
 
 #[test]
-fn a_pause_is_heard_and_a_word_goes_on() {
-    let Some(claude) = Claude::for_test("a_pause_is_heard_and_a_word_goes_on") else { return };
+fn a_loop_pauses_and_continues_by_a_word() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let mut turns = left_running();
     turns.extend([
@@ -110,7 +110,7 @@ fn a_pause_is_heard_and_a_word_goes_on() {
     let life: Vec<String> = life_of(&sandbox, LOOP)
         .into_iter()
         .skip(3)
-        .filter(|event| event != "erred agent_execution")
+        .filter(|event| event != "error_seen agent_execution")
         .collect();
     assert_eq!(life, ["paused word", "resumed", VERIFIED], "{seen}");
     assert!(seen.output.results()[1].contains("Loop paused"), "{seen}");
@@ -120,11 +120,10 @@ fn a_pause_is_heard_and_a_word_goes_on() {
 /// Without the plugin: what `init` writes is enough, and the command has no prefix.
 #[test]
 fn after_init_the_plain_command_starts_and_cancels_a_loop() {
-    let name = "after_init_the_plain_command_starts_and_cancels_a_loop";
-    let Some(claude) = Claude::for_test(name) else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     sandbox.ralph(&["init", "--yes"]).success();
-    let seen = Session::new(&claude, &sandbox)
+    let seen = ClaudeSession::new(&claude, &sandbox)
         .already_installed()
         .prompt(&START.replace("/ralph:", "/"))
         .then_prompt("/ralph-loop \"make another file\" --completion-promise DONE")
@@ -138,7 +137,7 @@ fn after_init_the_plain_command_starts_and_cancels_a_loop() {
             Turn::say("Not yet."),
             refused(),
         ]));
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, HELD, VERIFIED], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, BLOCKED, VERIFIED], "{seen}");
     assert_eq!(life_of(&sandbox, "make-another-file").last().expect("a life"), "cancelled command", "{seen}");
     assert!(seen.output.results()[2].contains("Cancelled Ralph loop (was at iteration 2)"), "{seen}");
 }
@@ -146,8 +145,7 @@ fn after_init_the_plain_command_starts_and_cancels_a_loop() {
 /// The plugin and `ralph init` together: the client calls us twice for every stop.
 #[test]
 fn with_the_plugin_and_hooks_in_the_settings_each_stop_counts_once() {
-    let name = "with_the_plugin_and_hooks_in_the_settings_each_stop_counts_once";
-    let Some(claude) = Claude::for_test(name) else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     sandbox.ralph(&["init", "--yes"]).success();
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
@@ -156,7 +154,7 @@ fn with_the_plugin_and_hooks_in_the_settings_each_stop_counts_once() {
         Turn::say(PROMISE),
     ]));
     assert_eq!(seen.output.hook_responses("Stop").len(), 4, "two voices at each of two stops: {seen}");
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, VERIFIED], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, VERIFIED], "{seen}");
     assert_eq!(attempts(&sandbox), [1, 2]);
-    assert_eq!(seen.shown_to_person().len(), 3, "{seen}");
+    assert_eq!(seen.shown_to_user().len(), 3, "{seen}");
 }

@@ -1,13 +1,13 @@
-//! A turn that dies by an error is no stop: nobody is let go, the error is counted, and the loop is still there.
+//! A turn that ends with an error is not a stop: the error is counted, and the loop continues.
 
 use ralph_testkit::{Claude, Script, Turn};
 
-use super::{HELD, LOOP, PROMISE, START, VERIFIED, refused, session, unfinished};
+use super::{BLOCKED, LOOP, PROMISE, START, VERIFIED, refused, session, unfinished};
 use crate::session::{bash, life_of};
 
 #[test]
-fn an_error_of_the_api_is_counted_and_ends_nothing() {
-    let Some(claude) = Claude::for_test("an_error_of_the_api_is_counted_and_ends_nothing") else { return };
+fn an_api_error_is_counted_and_does_not_end_the_loop() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let seen =
         session(&claude, &sandbox).prompt(START).then_prompt("Try again.").play(Script::new().main(vec![
@@ -19,16 +19,16 @@ fn an_error_of_the_api_is_counted_and_ends_nothing() {
         ]));
     assert_eq!(
         life_of(&sandbox, LOOP),
-        ["began", "bound", HELD, "erred agent_execution", HELD, VERIFIED],
+        ["began", "bound", BLOCKED, "error_seen agent_execution", BLOCKED, VERIFIED],
         "{seen}"
     );
 }
 
 #[test]
-fn three_errors_in_a_row_pause_it_and_name_them() {
-    let Some(claude) = Claude::for_test("three_errors_in_a_row_pause_it_and_name_them") else { return };
+fn three_errors_in_a_row_pause_the_loop_and_are_named() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
-    let erred = "erred agent_execution";
+    let error_seen = "error_seen agent_execution";
     let seen = session(&claude, &sandbox)
         .prompt(START)
         .then_prompt("Try again.")
@@ -42,8 +42,8 @@ fn three_errors_in_a_row_pause_it_and_name_them() {
         ]));
     assert_eq!(
         life_of(&sandbox, LOOP),
-        ["began", "bound", erred, erred, erred, "paused errors", "paused session_ended"],
+        ["began", "bound", error_seen, error_seen, error_seen, "paused errors", "paused session_ended"],
         "{seen}"
     );
-    assert!(seen.person_saw(&["nope"]), "{seen}");
+    assert!(seen.user_saw(&["nope"]), "{seen}");
 }

@@ -1,13 +1,13 @@
-//! An agent that frees itself from its own shell: the user reads so at the stop, with the real client.
+//! An agent that frees itself from its own shell: the real client shows the user a message at the stop.
 
 use ralph_testkit::{Claude, Script, Turn};
 use serde_json::json;
 
-use super::{HELD, LOOP, PROMISE, START, session, standing, unfinished};
+use super::{BLOCKED, LOOP, PROMISE, START, loop_status, session, unfinished};
+use crate::RALPH;
 use crate::session::{bash, verdicts_of};
-use crate::support::RALPH;
 
-/// Pipes an event of this very session into the hook, as the client would.
+/// Pipes an event of this session into the hook, as the client would.
 fn piped(event: &str) -> String {
     format!(
         r#"sed "s/SESSION/$CLAUDE_CODE_SESSION_ID/" > ../event.json <<'END'
@@ -18,10 +18,8 @@ env -u CLAUDECODE {RALPH} hook claude < ../event.json > ../answer.txt 2>&1; true
 }
 
 #[test]
-fn a_pause_from_the_agents_own_shell_is_told_at_the_stop() {
-    let Some(claude) = Claude::for_test("a_pause_from_the_agents_own_shell_is_told_at_the_stop") else {
-        return;
-    };
+fn a_pause_from_the_agents_own_shell_is_reported_at_the_stop() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let event = json!({"session_id": "SESSION", "cwd": sandbox.project(), "hook_event_name": "UserPromptSubmit",
         "prompt_id": "forged", "prompt": "pause"});
@@ -30,16 +28,14 @@ fn a_pause_from_the_agents_own_shell_is_told_at_the_stop() {
         bash(&piped(&event.to_string())).expecting("Not done yet (iteration 1)"),
         Turn::say("I am free."),
     ]));
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD], "{seen}");
-    assert!(seen.person_saw(&["Stop says", "paused"]), "{seen}");
-    assert_eq!(standing(&sandbox), json!({"status": "paused"}), "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED], "{seen}");
+    assert!(seen.user_saw(&["Stop says", "paused"]), "{seen}");
+    assert_eq!(loop_status(&sandbox), json!({"status": "paused"}), "{seen}");
 }
 
 #[test]
-fn a_cancel_from_the_agents_own_shell_is_told_at_the_stop() {
-    let Some(claude) = Claude::for_test("a_cancel_from_the_agents_own_shell_is_told_at_the_stop") else {
-        return;
-    };
+fn a_cancel_from_the_agents_own_shell_is_reported_at_the_stop() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let event = json!({"session_id": "SESSION", "cwd": sandbox.project(), "hook_event_name": "UserPromptExpansion",
         "prompt_id": "forged", "command_name": "cancel-ralph", "command_args": "", "prompt": "/cancel-ralph"});
@@ -48,15 +44,14 @@ fn a_cancel_from_the_agents_own_shell_is_told_at_the_stop() {
         bash(&piped(&event.to_string())).expecting("Not done yet (iteration 1)"),
         Turn::say("I am free."),
     ]));
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD], "{seen}");
-    assert!(seen.person_saw(&["Stop says", "ended outside of a stop (cancelled)"]), "{seen}");
-    assert_eq!(standing(&sandbox), json!({"status": "ended", "verdict": "cancelled"}), "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED], "{seen}");
+    assert!(seen.user_saw(&["Stop says", "ended outside a stop (cancelled)"]), "{seen}");
+    assert_eq!(loop_status(&sandbox), json!({"status": "ended", "verdict": "cancelled"}), "{seen}");
 }
 
 #[test]
 fn commands_of_ralph_are_refused_in_the_agents_own_shell_without_its_variables() {
-    let name = "commands_of_ralph_are_refused_in_the_agents_own_shell_without_its_variables";
-    let Some(claude) = Claude::for_test(name) else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let all = ["cancel", "pause", "reset", "trust --revoke"].map(|verb| {
         format!("env -i PATH=\"$PATH\" HOME=\"$HOME\" RALPH_HOME=\"$RALPH_HOME\" {RALPH} {verb} 2>&1; echo \"code $?\"")
@@ -69,5 +64,5 @@ fn commands_of_ralph_are_refused_in_the_agents_own_shell_without_its_variables()
     let answers = std::fs::read_to_string(sandbox.path("../answer.txt")).expect("answers");
     assert_eq!(answers.matches("open a new terminal").count(), 4, "{answers}\n{seen}");
     assert_eq!(answers.matches("code 3").count(), 4, "{answers}\n{seen}");
-    assert_eq!(standing(&sandbox), json!({"status": "ended", "verdict": "verified"}), "{seen}");
+    assert_eq!(loop_status(&sandbox), json!({"status": "ended", "verdict": "verified"}), "{seen}");
 }

@@ -1,19 +1,20 @@
-//! Where a loop holds: in its own session and nowhere else, whatever folder that session goes to, and in the same session
-//! when it comes back or has forgotten.
+//! Where a loop blocks: only in its own session, in any folder that session changes to, and in the same session
+//! after it is resumed or compacted.
 
 use std::{fs, thread};
 
-use ralph_testkit::{Claude, Script, Turn};
+use ralph_testkit::{Claude, Sandbox, Script, Turn, wait_until};
 
-use super::{HELD, LOOP, PROMISE, START, VERIFIED, attempts, refused, session, unfinished};
+use super::{
+    BLOCKED, LOOP, PROMISE, START, VERIFIED, attempts, refused, resumed_and_verified, session, unfinished,
+};
 use crate::session::{bash, life_of, memory, verdicts_of};
-use crate::support::{Sandbox, wait_until};
 
 #[test]
-fn another_session_of_the_repo_is_never_held() {
-    let Some(claude) = Claude::for_test("another_session_of_the_repo_is_never_held") else { return };
+fn another_session_of_the_repo_is_never_blocked() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
-    let go = sandbox.path("../go");
+    let start_file = sandbox.path("../go");
     thread::scope(|scope| {
         let looping = scope.spawn(|| {
             session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
@@ -28,9 +29,9 @@ fn another_session_of_the_repo_is_never_held() {
             .prompt("What is in this folder?")
             .play(Script::new().main(vec![Turn::say("Nothing much.").expecting_not("ralph holds")]));
         let after = memory(&sandbox);
-        fs::write(&go, "").expect("a file");
+        fs::write(&start_file, "").expect("a file");
         assert_eq!(stranger.requests_of_session(), 1, "{stranger}");
-        assert_eq!(stranger.shown_to_person(), Vec::<&str>::new(), "{stranger}");
+        assert_eq!(stranger.shown_to_user(), Vec::<&str>::new(), "{stranger}");
         let answers = stranger.output.rows.iter().filter(|row| row["subtype"] == "hook_response");
         assert!(answers.clone().count() > 0 && answers.clone().all(|row| row["stdout"] == ""), "{stranger}");
         assert_eq!(before, after, "what ralph remembers");
@@ -41,7 +42,7 @@ fn another_session_of_the_repo_is_never_held() {
 
 #[test]
 fn a_session_in_a_subfolder_is_judged_at_the_root() {
-    let Some(claude) = Claude::for_test("a_session_in_a_subfolder_is_judged_at_the_root") else { return };
+    let claude = Claude::for_test();
     let sandbox = Sandbox::gated("verify:\n  - pwd >> ../judged-in; test -e done\n");
     sandbox.file("sub/here", "");
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
@@ -51,14 +52,14 @@ fn a_session_in_a_subfolder_is_judged_at_the_root() {
         bash("pwd; touch ../done").expecting("Not done yet (iteration 1)"),
         Turn::say(PROMISE).expecting("/project/sub"),
     ]));
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, VERIFIED], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, VERIFIED], "{seen}");
     let root = sandbox.project().display().to_string();
     assert_eq!(sandbox.read("../judged-in").lines().collect::<Vec<_>>(), [root.as_str(); 2], "{seen}");
 }
 
 #[test]
-fn a_resumed_session_goes_on_with_its_count() {
-    let Some(claude) = Claude::for_test("a_resumed_session_goes_on_with_its_count") else { return };
+fn a_resumed_session_keeps_its_count() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let home = sandbox.home();
     let first = session(&claude, &sandbox)
@@ -66,7 +67,7 @@ fn a_resumed_session_goes_on_with_its_count() {
         .cut_off_after(2)
         .prompt(START)
         .play(Script::new().main(vec![Turn::say("I looked around."), bash("touch other")]));
-    assert_eq!(life_of(&sandbox, LOOP), ["began", "bound", HELD, "paused session_ended"], "{first}");
+    assert_eq!(life_of(&sandbox, LOOP), ["began", "bound", BLOCKED, "paused session_ended"], "{first}");
 
     let seen = session(&claude, &sandbox).home(&home).resuming(&first).prompt("Where were we?").play(
         Script::new().main(vec![
@@ -75,22 +76,17 @@ fn a_resumed_session_goes_on_with_its_count() {
             Turn::say(PROMISE),
         ]),
     );
-    assert_eq!(
-        life_of(&sandbox, LOOP)[3..],
-        ["paused session_ended", "bound", "resumed", HELD, VERIFIED],
-        "{seen}"
-    );
-    assert_eq!(attempts(&sandbox), [1, 2, 3]);
+    resumed_and_verified(&sandbox, &seen);
 }
 
 #[test]
-fn after_a_compaction_the_task_is_given_back() {
-    let Some(claude) = Claude::for_test("after_a_compaction_the_task_is_given_back") else { return };
+fn after_a_compaction_the_task_is_repeated() {
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let seen = session(&claude, &sandbox).prompt(START).then_prompt("/compact").then_prompt("Go on.").play(
         Script::new().main(vec![
             Turn::say("I looked around."),
-            // Ends the turn, and not the loop.
+            // Ends the turn, not the loop.
             refused(),
             Turn::say("<summary>Somebody looked around.</summary>").expecting("summary"),
             bash("touch done")
@@ -101,13 +97,13 @@ fn after_a_compaction_the_task_is_given_back() {
             Turn::say(PROMISE),
         ]),
     );
-    assert_eq!(verdicts_of(&sandbox, LOOP), [HELD, VERIFIED], "{seen}");
+    assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, VERIFIED], "{seen}");
 }
 
-/// Clearing gives the session another id. What was said is gone by the person's own wish, so the loop waits for a word.
+/// Clearing gives the session another id. The user discarded the context, so the loop waits for a word.
 #[test]
 fn a_cleared_session_keeps_its_loop_paused() {
-    let Some(claude) = Claude::for_test("a_cleared_session_keeps_its_loop_paused") else { return };
+    let claude = Claude::for_test();
     let sandbox = unfinished();
     let seen = session(&claude, &sandbox)
         .prompt(START)
@@ -116,7 +112,7 @@ fn a_cleared_session_keeps_its_loop_paused() {
         .then_prompt("continue")
         .play(Script::new().main(vec![
             Turn::say("I looked around."),
-            // Ends the turn, and not the loop.
+            // Ends the turn, not the loop.
             refused(),
             Turn::say("Four.").expecting("What is two and two?").expecting_not("make the file"),
             bash("touch done").expecting("The task:\nmake the file"),

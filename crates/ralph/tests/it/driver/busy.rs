@@ -1,4 +1,4 @@
-//! A machine with other things to do: nobody waits for the driver's answer, so it waits for others.
+//! A busy machine: no client waits for the driver's answer, so the driver waits for the lock.
 
 use std::fs::{self, File};
 use std::thread;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::scene::{DONE, Scene, verified};
 
-/// Longer than whoever has to answer a client would wait.
+/// Longer than a hook would wait.
 const LONG: Duration = Duration::from_secs(4);
 
 #[test]
-fn somebody_who_holds_the_state_for_long_ends_no_loop() {
+fn a_state_lock_held_for_long_does_not_end_a_loop() {
     let agent = r#"echo $$ > "$NOTES/agent"; until test -f "$NOTES/go"; do sleep 0.02; done; : > done"#;
     let scene = Scene::new(DONE, agent);
     let running = scene.start(&[]);

@@ -1,11 +1,11 @@
-//! A person at another terminal: pause, resume, cancel.
+//! The user at another terminal: pause, resume, cancel.
 
 use std::time::{Duration, Instant};
 
 use super::scene::{DONE, STAYS, Scene, is_gone, unverified, verified};
-use crate::support::Ran;
+use ralph_testkit::Finished;
 
-/// The agent stays in its first run and mends in the next; the gate lasts while nobody has mended.
+/// The agent waits in its first run and fixes the work in the next; the gate waits until then.
 fn stays_in_the_agent() -> Scene {
     Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{STAYS}"))
 }
@@ -15,15 +15,15 @@ fn stays_in_the_gate() -> Scene {
     Scene::new(gate, ": > done")
 }
 
-/// Says a word at another terminal while something lasts; how the driver ended, which has to be soon.
+/// Runs a command at another terminal in the meantime; returns how the driver ended, which has to be soon.
 #[track_caller]
-fn while_it_lasts(scene: &Scene, word: &str) -> Ran {
+fn while_it_lasts(scene: &Scene, word: &str) -> Finished {
     let running = scene.start(&[]);
     let (one, other) = (scene.await_process("agent"), scene.await_process("child"));
     let said = Instant::now();
     scene.sandbox.ralph(&[word]).exits(0).says(&scene.loop_id());
     let ran = running.end();
-    assert!(said.elapsed() < Duration::from_secs(5), "`{word}` was heard after {:?}", said.elapsed());
+    assert!(said.elapsed() < Duration::from_secs(5), "`{word}` took effect after {:?}", said.elapsed());
     is_gone(one);
     is_gone(other);
     std::fs::write(scene.note_path("resumed"), "").expect("a note");
@@ -31,7 +31,7 @@ fn while_it_lasts(scene: &Scene, word: &str) -> Ran {
 }
 
 #[test]
-fn pause_ends_the_agent_and_resume_goes_on() {
+fn pause_ends_the_agent_and_resume_continues() {
     let scene = stays_in_the_agent();
     unverified(while_it_lasts(&scene, "pause"), 3);
     scene.is_paused_because("command");
@@ -40,7 +40,7 @@ fn pause_ends_the_agent_and_resume_goes_on() {
 }
 
 #[test]
-fn pause_ends_the_gates_and_resume_judges_what_the_agent_left() {
+fn pause_ends_the_gates_and_resume_judges_the_work_of_the_agent() {
     let scene = stays_in_the_gate();
     unverified(while_it_lasts(&scene, "pause"), 3);
     scene.is_paused_because("command");
@@ -55,9 +55,9 @@ fn cancel_ends_agent_and_gates_for_good() {
         unverified(while_it_lasts(&scene, "cancel"), 3);
         scene.ended_as("cancelled");
         let id = scene.loop_id();
-        unverified(scene.resume(&[&id]).end(), 2).says("is over");
+        unverified(scene.resume(&[&id]).end(), 2).says("has ended");
         unverified(scene.resume(&[]).end(), 3);
-        assert_eq!(scene.runs(), 1, "a cancelled loop was gone on with");
+        assert_eq!(scene.runs(), 1, "a cancelled loop was resumed");
     }
 }
 
@@ -71,24 +71,24 @@ fn a_paused_loop_can_be_cancelled() {
 }
 
 #[test]
-fn a_finished_loop_is_not_begun_again() {
+fn a_finished_loop_is_not_restarted() {
     let scene = Scene::new(DONE, ": > done");
     verified(scene.drive(&[]));
     let id = scene.loop_id();
-    // A recorded verdict is not repeated: the gates say what it is worth now.
+    // A recorded verdict is not repeated: the gates run again.
     for words in [&[id.as_str()][..], &[]] {
         verified(scene.resume(words).end()).says("its gates were run again");
     }
     assert_eq!(scene.runs(), 1);
     let failed = Scene::new(DONE, "true");
     unverified(failed.drive(&["--max-iterations", "1"]), 1);
-    unverified(failed.resume(&[&failed.loop_id()]).end(), 2).says("is over");
+    unverified(failed.resume(&[&failed.loop_id()]).end(), 2).says("has ended");
     unverified(failed.resume(&[]).end(), 1).says("No active Ralph loop found.");
     assert_eq!(failed.runs(), 1);
 }
 
 #[test]
-fn who_resumes_keeps_the_limits_of_the_loop() {
+fn resume_keeps_the_limits_of_the_loop() {
     let scene = Scene::new(DONE, &format!("echo $run > work; test $run -gt 1 && exit\n{STAYS}"));
     let running = scene.start(&["--max-iterations", "2"]);
     scene.await_process("child");
@@ -99,7 +99,7 @@ fn who_resumes_keeps_the_limits_of_the_loop() {
 }
 
 #[test]
-fn the_agent_itself_may_not_end_its_loop() {
+fn an_agent_may_not_end_its_own_loop() {
     let agent = r#"
 for word in pause cancel; do "$RALPH" $word; echo "$word $?"; done > "$NOTES/codes" 2>&1
 : > done"#;

@@ -1,9 +1,9 @@
-//! What an agent is given: its prompt, its folder, its environment.
+//! What an agent gets: its prompt, its folder, its environment.
 
 use super::scene::{DONE, Scene, verified};
 
 #[test]
-fn the_agent_has_the_loops_mark_and_none_of_a_session_around_us() {
+fn the_agent_gets_the_mark_of_the_loop_and_no_variables_of_an_outer_session() {
     let mut scene = Scene::new(DONE, r#"env > "$NOTES/env"; pwd > "$NOTES/pwd"; : > done"#);
     let marks = [
         "CLAUDECODE",
@@ -29,7 +29,7 @@ fn the_agent_has_the_loops_mark_and_none_of_a_session_around_us() {
 }
 
 #[test]
-fn a_task_of_any_shape_reaches_the_agent_as_it_is() {
+fn any_task_text_reaches_the_agent_unchanged() {
     let tasks = [
         "it's \"quoted\" $HOME `date` \\n % ;|&",
         "two\nlines and a tab\t.",
@@ -47,21 +47,21 @@ fn a_task_of_any_shape_reaches_the_agent_as_it_is() {
 }
 
 #[test]
-fn a_service_of_another_name_gets_its_own_key_alone() {
+fn another_service_gets_only_its_own_key() {
     let agent = r#"env > "$NOTES/env"; : > done
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Done."}'"#;
     let mut scene = Scene::of_claude(DONE, agent);
     scene.sandbox.set("ZAI_API_KEY", "key-of-the-other");
-    scene.sandbox.set("ANTHROPIC_API_KEY", "key-of-the-person");
+    scene.sandbox.set("ANTHROPIC_API_KEY", "key-of-the-user");
     verified(scene.sandbox.ralph(&["loop", "shut the door", "--with-glm5"]));
     let environment = scene.note("env");
     assert!(environment.contains("ANTHROPIC_AUTH_TOKEN=key-of-the-other"), "{environment}");
-    assert!(!environment.contains("key-of-the-person"), "{environment}");
+    assert!(!environment.contains("key-of-the-user"), "{environment}");
 }
 
 /// A client may warn on stderr in the middle of a long row.
 #[test]
-fn a_warning_in_the_middle_of_a_row_tears_nothing() {
+fn a_warning_in_the_middle_of_a_row_does_not_break_the_row() {
     let agent = r#": > done
 printf '{"type":"result","subtype":"success","is_error":false,"result":"Do'
 echo '(node:7) Warning: a deprecated feature' >&2
@@ -73,7 +73,7 @@ echo 'ne.","total_cost_usd":0.25}'"#;
 }
 
 #[test]
-fn an_agent_of_the_persons_own_is_run_by_its_name() {
+fn an_agent_of_the_user_is_run_by_its_name() {
     let agent = r#"echo "$@" > "$NOTES/words"; : > done
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","total_cost_usd":0.25}'"#;
     let scene = Scene::new(DONE, agent);

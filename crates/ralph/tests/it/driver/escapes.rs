@@ -1,19 +1,19 @@
-//! Agents that try to get out: past the one who judges them, past the end of their run, past what they may use up.
+//! Agents that try to escape: the judgement, the end of their run, their limits.
 
 use std::fs;
 
 use super::scene::{DONE, Scene, executable, is_gone, unverified, verified};
 
-/// What it says there ends up in a note.
+/// Its output is written to a note.
 fn says(scene: &Scene, note: &str) -> String {
     fs::read_to_string(scene.note_path(note)).unwrap_or_default()
 }
 
 #[test]
-fn an_agent_that_hides_its_mark_and_brings_a_terminal_is_still_no_person() {
+fn an_agent_that_hides_its_mark_and_opens_a_terminal_is_not_the_user() {
     let agent = r#"
 echo 'verify: ["true"]' > ralph.yaml
-(sleep 0.3; echo y; sleep 0.3) | env -u RALPH_LOOP script -qec "$RALPH trust" /dev/null > "$NOTES/trust" 2>&1
+(sleep 0.3; echo y; sleep 0.3) | env -u RALPH_LOOP "$MISBEHAVE" on-terminal "$RALPH" trust > "$NOTES/trust" 2>&1
 for verb in reset cancel pause; do env -u RALPH_LOOP "$RALPH" $verb >> "$NOTES/verbs" 2>&1; done
 env -u RALPH_LOOP "$RALPH" loop more --agent command:true >> "$NOTES/verbs" 2>&1"#;
     let scene = Scene::new(DONE, agent);
@@ -23,7 +23,7 @@ env -u RALPH_LOOP "$RALPH" loop more --agent command:true >> "$NOTES/verbs" 2>&1
     assert!(says(&scene, "trust").contains("only you can"), "{}", says(&scene, "trust"));
     assert_eq!(says(&scene, "verbs").matches("only you can").count(), 6, "{}", says(&scene, "verbs"));
     assert_eq!(
-        says(&scene, "verbs").matches("a loop starts no other").count(),
+        says(&scene, "verbs").matches("nested loops are not supported").count(),
         2,
         "{}",
         says(&scene, "verbs")
@@ -31,11 +31,11 @@ env -u RALPH_LOOP "$RALPH" loop more --agent command:true >> "$NOTES/verbs" 2>&1
     scene.has_iterations(2);
 }
 
-/// A new session, a clean environment, closed output and a dead parent: nothing says whose it is, but that it came out of us.
+/// A new session, a clean environment, closed output and a dead parent: only its ancestry shows where it came from.
 #[test]
-fn who_hides_from_the_end_of_the_run_is_gone_before_the_gates_begin() {
+fn a_process_that_hides_from_the_end_of_the_run_is_killed_before_the_gates_run() {
     let agent = r#"
-(setsid env -i /bin/sh -c 'echo $$ > '"$NOTES"'/stray; exec sleep 1000' < /dev/null > /dev/null 2>&1 &)
+("$MISBEHAVE" in-session env -i /bin/sh -c 'echo $$ > '"$NOTES"'/stray; exec sleep 1000' < /dev/null > /dev/null 2>&1 &)
 until test -s "$NOTES/stray"; do sleep 0.01; done
 : > done"#;
     let scene = Scene::new(r#"! kill -0 "$(cat "$NOTES/stray")" && test -e done"#, agent);
@@ -44,9 +44,9 @@ until test -s "$NOTES/stray"; do sleep 0.01; done
     is_gone(scene.await_process("stray"));
 }
 
-/// It would be started by the git that the checkpoint calls, after the agent was ended.
+/// Otherwise the git of the checkpoint would start it, after the agent has ended.
 #[test]
-fn a_filter_that_the_agent_leaves_for_git_is_not_started() {
+fn a_git_filter_left_by_the_agent_is_not_run() {
     let agent = r#"
 git config filter.e.clean "$NOTES/../filter.sh"
 echo '* filter=e' > .gitattributes
@@ -60,25 +60,25 @@ echo $run > work
     let ran = verified(scene.drive(&[]));
     scene.has_iterations(1);
     assert!(!scene.has_note("filter"), "it was started");
-    assert!(ran.stderr.contains("not in the checkpoint"), "it is told: {ran:#?}");
+    assert!(ran.stderr.contains("not in the checkpoint"), "it is reported: {ran:#?}");
 }
 
 #[test]
-fn what_passed_in_an_iteration_before_ends_no_later_one() {
+fn a_pass_in_an_earlier_iteration_does_not_end_a_later_one() {
     let agent = r#"
 mkdir -p dist
 case $run in
 1) echo good > dist/out ;;
 *) echo bad > dist/out; echo '<promise>DONE</promise>' ;;
 esac"#;
-    let scene = Scene::new("grep -q good dist/out", agent);
+    let scene = Scene::new("test \"$(cat dist/out)\" = good", agent);
     scene.sandbox.file(".gitignore", "dist/\n");
     scene.sandbox.trust();
     unverified(scene.drive(&["--completion-promise", "DONE", "--max-iterations", "2"]), 1);
 }
 
 #[test]
-fn what_is_put_in_the_place_of_gits_own_files_makes_nobody_wait() {
+fn a_pipe_in_place_of_a_git_file_does_not_block() {
     for file in ["index", "HEAD", "config", "info/attributes"] {
         let agent = format!("echo $run > work; mkdir -p .git/info; rm -f .git/{file}; mkfifo .git/{file}");
         let scene = Scene::new(DONE, &agent);
@@ -88,7 +88,7 @@ fn what_is_put_in_the_place_of_gits_own_files_makes_nobody_wait() {
 }
 
 #[test]
-fn a_link_among_the_refs_leads_to_nobodys_branches() {
+fn a_link_among_the_refs_does_not_change_branches() {
     let agent = "ln -s heads .git/refs/ralph; echo $run > work; test $run = 2 && : > done";
     let scene = Scene::new(DONE, agent);
     scene.sandbox.git(&["add", "-A"]);
@@ -100,7 +100,7 @@ fn a_link_among_the_refs_leads_to_nobodys_branches() {
 }
 
 #[test]
-fn a_link_to_gits_own_folder_gets_no_report() {
+fn a_link_to_the_git_folder_gets_no_report() {
     let agent = "mkdir -p docs/actions; ln -s ../../.git/refs/heads docs/actions/loop; : > done";
     let scene = Scene::new(DONE, agent);
     let ran = verified(scene.drive(&[]));
@@ -112,7 +112,7 @@ fn a_link_to_gits_own_folder_gets_no_report() {
 }
 
 #[test]
-fn nothing_to_resume_is_not_done() {
+fn resume_without_a_loop_is_not_done() {
     let scene = Scene::new(DONE, "echo $run > work");
     unverified(scene.drive(&["--max-iterations", "1"]), 1);
     unverified(scene.resume(&[]).end(), 1);

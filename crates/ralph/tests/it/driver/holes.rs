@@ -1,4 +1,4 @@
-//! Agents that forge what the driver remembers, swap files under its gates, or never ran: none of it ends verified.
+//! Agents that forge the driver's records, swap files under its gates, or never ran: none of it ends verified.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::scene::{DONE, Running, Scene, unverified, verified};
 use crate::forgery;
-use crate::support::Ran;
+use ralph_testkit::Finished;
 
 /// Waits for the test to forge something, while the agent is at work.
 const WAITS: &str = r#"echo here > "$NOTES/ready"; until test -e "$NOTES/go"; do sleep 0.01; done"#;
 
-fn forged(scene: &Scene, more: &[&str], forge: impl FnOnce(PathBuf)) -> Ran {
+fn forged(scene: &Scene, more: &[&str], forge: impl FnOnce(PathBuf)) -> Finished {
     let running = scene.start(more);
     forge_while_it_works(scene, forge);
     running.end()
@@ -28,7 +28,7 @@ fn forge_while_it_works(scene: &Scene, forge: impl FnOnce(PathBuf)) {
 /// What is done to the ledger while the agent works.
 type Forge = fn(PathBuf);
 
-fn says(ran: &Ran, text: &str) -> bool {
+fn says(ran: &Finished, text: &str) -> bool {
     ran.stdout.contains(text) || ran.stderr.contains(text)
 }
 
@@ -42,12 +42,12 @@ fn a_snapshot_that_says_verified_or_cancelled_is_not_believed() {
         let ran =
             forged(&scene, &["--max-iterations", "1"], |ledger| forgery::write_snapshot(&ledger, status));
         unverified(ran, 1);
-        assert_eq!(scene.told("gate_ran", "report").len(), 1, "the gate was run");
+        assert_eq!(scene.event_fields("gate_ran", "report").len(), 1, "the gate was run");
     }
 }
 
 #[test]
-fn lines_that_the_driver_did_not_write_are_tampering() {
+fn ledger_lines_not_written_by_the_driver_are_tampering() {
     let table: [(&str, Forge); 6] = [
         ("a verdict", |ledger| forgery::append(&ledger, &[forgery::judged_verified(1)])),
         ("a reset of the iterations", |ledger| {
@@ -55,7 +55,7 @@ fn lines_that_the_driver_did_not_write_are_tampering() {
         }),
         ("an owner", |ledger| {
             let owner = json!({"process": 1, "started": 1, "boot": "x"});
-            forgery::append(&ledger, &[json!({"event": "owned", "owner": owner})]);
+            forgery::append(&ledger, &[json!({"event": "driver_started", "owner": owner})]);
         }),
         ("a line cut off", |ledger| {
             let text = fs::read_to_string(&ledger).expect("a ledger");
@@ -80,9 +80,9 @@ fn lines_that_the_driver_did_not_write_are_tampering() {
 }
 
 #[test]
-fn a_forged_verdict_is_tampering_also_where_a_gate_writes_it() {
+fn a_verdict_forged_by_a_gate_is_tampering_too() {
     let scene = Scene::new("sh gate.sh", "true");
-    // The gate passes, and its code waits for the forger.
+    // The gate passes, and its code waits for the forged line.
     scene.sandbox.file("gate.sh", &format!("{WAITS}\nexit 1\n"));
     let ran = forged(&scene, &["--max-iterations", "1"], |ledger| {
         forgery::append(&ledger, &[forgery::judged_verified(1)]);
@@ -106,7 +106,7 @@ fn a_user_may_still_pause_and_cancel() {
 }
 
 #[test]
-fn after_a_kill_resume_repeats_no_verdict_that_it_did_not_make() {
+fn after_a_kill_resume_does_not_repeat_a_recorded_verdict() {
     let receipt_of = |scene: &Scene| {
         // A receipt of a gate that really passed, on some tree.
         let all = forgery::events(&forgery::ledger(&scene.sandbox));
@@ -159,7 +159,7 @@ fn resume_of_a_verified_loop_runs_the_gates_again() {
 }
 
 #[test]
-fn gates_that_were_accepted_after_the_beginning_need_a_person() {
+fn gates_accepted_after_the_start_end_the_loop_as_needs_human() {
     let weaker = "verify: ['true']\n";
     let scene = Scene::new(DONE, &format!("printf \"verify: ['true']\\n\" > ralph.yaml; {WAITS}"));
     let sandbox = &scene.sandbox;
@@ -173,11 +173,11 @@ fn gates_that_were_accepted_after_the_beginning_need_a_person() {
 }
 
 #[test]
-fn code_under_test_that_swaps_a_file_and_puts_it_back_never_verifies() {
+fn code_under_test_that_swaps_and_restores_a_file_never_verifies() {
     let swap = "cp test.sh $NOTES/kept; echo 'exit 0' > test.sh; sh test.sh; code=$?; cat $NOTES/kept > test.sh; exit $code";
     let by_folder = "mkdir -p $NOTES/evil; echo 'exit 0' > $NOTES/evil/test.sh; mv tests $NOTES/tests; mv $NOTES/evil tests; \
                      sh tests/test.sh; code=$?; mv tests $NOTES/evil; mv $NOTES/tests tests; exit $code";
-    // The same, with the time of the folder moved too, as something that comes and goes in it would.
+    // The same, with the folder's modification time changed too, as a temporary file in it would.
     let by_touched_folder =
         by_folder.replace("mv $NOTES/tests tests;", "mv $NOTES/tests tests; touch tests/x; rm tests/x;");
     for (gate, named) in [(swap, "test.sh"), (by_folder, "tests"), (&by_touched_folder, "tests")] {
@@ -191,12 +191,15 @@ fn code_under_test_that_swaps_a_file_and_puts_it_back_never_verifies() {
 }
 
 #[test]
-fn what_passes_on_the_files_that_failed_is_not_verified() {
+fn a_pass_on_the_files_that_failed_is_not_verified() {
     let gate = "test -e done && test -e $NOTES/installed";
     let scene = Scene::new(gate, ": > done; test $run = 1 || : > \"$NOTES/installed\"");
     let ran = unverified(scene.drive(&[]), 1);
     assert!(says(&ran, "passed on the same files that failed before"), "{ran:#?}");
-    assert_eq!(scene.told("judged", "reason").last().expect("a verdict")["code"], "passed_after_failing");
+    assert_eq!(
+        scene.event_fields("judged", "reason").last().expect("a verdict")["code"],
+        "passed_after_failing"
+    );
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn an_agent_that_could_not_start_is_a_usage_error_whatever_the_gates_say() {
 }
 
 #[test]
-fn a_login_that_is_refused_twice_needs_a_person_whatever_the_gates_say() {
+fn a_login_refused_twice_pauses_for_the_user_whatever_the_gates_say() {
     let refused = r#"echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key"}'"#;
     let scene = Scene::of_claude("true", refused);
     let ran = unverified(scene.drive(&[]), 3);
@@ -228,15 +231,15 @@ fn a_login_that_is_refused_twice_needs_a_person_whatever_the_gates_say() {
 }
 
 #[test]
-fn the_end_of_a_running_driver_is_its_own() {
-    // Nothing but the exit code counts: a line of output is anybody's.
+fn a_verdict_printed_by_the_agent_does_not_change_the_exit_code() {
+    // Only the exit code counts: any process can print a line.
     let scene = Scene::new(DONE, "echo VERIFIED_DONE");
     let running: Running = scene.start(&["--max-iterations", "1"]);
     assert_eq!(running.end().code, Some(1));
 }
 
 #[test]
-fn what_the_agent_ignores_or_calls_ours_is_still_compared() {
+fn files_that_the_agent_ignores_or_registers_as_reports_are_still_compared() {
     let swap = "cp tests/t.sh $NOTES/kept; echo 'exit 0' > tests/t.sh; sh tests/t.sh; code=$?; cat $NOTES/kept > tests/t.sh; exit $code";
     let ignores = "echo tests/ >> .gitignore; git rm -qr --cached tests; rm -f \"$HOME\"/.ralph/repos/*/loops/*/ignore-rules";
     let ours = r#"for repo in "$HOME"/.ralph/repos/*; do
@@ -253,7 +256,7 @@ done"#;
 }
 
 #[test]
-fn a_pipe_in_the_place_of_the_ledger_hangs_nobody() {
+fn a_pipe_in_place_of_the_ledger_does_not_block() {
     let scene = Scene::new(DONE, &format!(": > done; {WAITS}"));
     let ran = forged(&scene, &["--max-iterations", "1"], |ledger| {
         fs::remove_file(&ledger).expect("removed");
@@ -264,7 +267,7 @@ fn a_pipe_in_the_place_of_the_ledger_hangs_nobody() {
 }
 
 #[test]
-fn nothing_to_resume_is_no_success() {
+fn resume_without_a_loop_is_not_a_success() {
     let scene = Scene::new(DONE, "true");
     unverified(scene.resume(&[]).end(), 3);
 }

@@ -1,11 +1,11 @@
-//! Our own hook inside of a driver's run: the driver alone judges. Its mark alone, without the driver, means nothing.
+//! Our own hook inside a driver's run: only the driver judges. Its mark alone, without the driver, has no effect.
 
 use serde_json::json;
 
 use super::scene::{DONE, STAYS, Scene, verified};
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
-/// What the client tells its hooks in one turn: the person asked, a file was written, the agent stops.
+/// What the client sends to its hooks in one turn: a prompt, a written file, the agent's stop.
 fn turn(sandbox: &Sandbox) -> String {
     let event = |name: &str| {
         json!({
@@ -26,7 +26,7 @@ fn turn(sandbox: &Sandbox) -> String {
     ["UserPromptSubmit", "PostToolUse", "Stop"].map(|name| format!("{}\n", event(name))).concat()
 }
 
-/// Plays a turn to the hook, line by line, works between the lines, and keeps what the hook answers.
+/// Plays a turn to the hook, line by line, works between the lines, and stores the hook's answers.
 const PLAYS_THE_TURN: &str = r#"
 while read -r line; do
     printf '%s' "$line" | "$RALPH" hook claude
@@ -40,7 +40,7 @@ fn guarded(agent: &str) -> Scene {
     scene
 }
 
-/// Plays the turn from outside of any driver, with a mark or without.
+/// Plays the turn outside any driver, with or without a mark.
 fn play_outside(scene: &Scene, mark: Option<&str>) -> String {
     let mut template = scene.sandbox.command(&[]);
     if let Some(mark) = mark {
@@ -54,7 +54,7 @@ fn play_outside(scene: &Scene, mark: Option<&str>) -> String {
 }
 
 #[test]
-fn inside_of_a_run_the_hook_lets_the_stop_through() {
+fn inside_a_run_the_hook_allows_the_stop() {
     let scene = guarded(&format!("{PLAYS_THE_TURN}\ntest $run = 2 && : > done"));
     verified(scene.drive(&[]));
     assert_eq!(scene.note("answer"), "");
@@ -62,18 +62,18 @@ fn inside_of_a_run_the_hook_lets_the_stop_through() {
     assert_eq!(
         scene.sandbox.status()["loops"].as_array().map(Vec::len),
         Some(1),
-        "somebody else judged, too"
+        "another process judged, too"
     );
 }
 
 #[test]
-fn without_a_driver_the_same_turn_is_held() {
+fn without_a_driver_the_same_turn_is_blocked() {
     let answer = play_outside(&guarded(""), None);
     assert!(answer.contains("\"decision\":\"block\""), "{answer}");
 }
 
 #[test]
-fn a_forged_mark_frees_nobody() {
+fn a_forged_mark_frees_no_session() {
     for mark in ["1", "x/y", "../../x/y", "/", ""] {
         let answer = play_outside(&guarded(""), Some(mark));
         assert!(answer.contains("\"decision\":\"block\""), "{mark}: {answer}");
@@ -81,7 +81,7 @@ fn a_forged_mark_frees_nobody() {
 }
 
 #[test]
-fn the_mark_of_a_living_loop_frees_nobody_outside_of_it() {
+fn the_mark_of_a_running_loop_frees_no_session_outside_of_it() {
     let scene = guarded(&format!(r#"echo "$RALPH_LOOP" > "$NOTES/mark"{STAYS}"#));
     let _lives = scene.start(&[]);
     scene.await_process("child");

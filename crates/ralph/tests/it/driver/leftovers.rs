@@ -1,11 +1,11 @@
-//! What an agent leaves running.
+//! Processes that an agent leaves running.
 
 use std::time::Duration;
 
 use super::scene::{DONE, Scene, is_gone, verified};
-use crate::support::misbehave;
+use ralph_testkit::misbehave;
 
-/// The first run leaves something behind, the second mends; both note when they were there.
+/// The first run leaves a process behind, the second does the work; both note when they ran.
 fn leaves(something: &str) -> Scene {
     let agent = format!(
         r#"
@@ -27,7 +27,7 @@ fn is_ended_at_once(scene: &Scene, what: &str) {
     let nanoseconds = |run: u32| scene.note(&format!("time.{run}")).trim().parse::<u64>().expect("a time");
     let between = Duration::from_nanos(nanoseconds(2) - nanoseconds(1));
     assert!(between < Duration::from_secs(4), "{what}: the next iteration began after {between:?}");
-    let runs = scene.told("agent_ended", "run");
+    let runs = scene.event_fields("agent_ended", "run");
     let named = runs[0]["left_running"].as_array().map(|left| serde_json::to_string(left).expect("JSON"));
     assert!(named.as_ref().is_some_and(|named| named.contains(&left.to_string())), "{what}: {runs:#?}");
     assert!(runs[1].get("left_running").is_none(), "{what}: {runs:#?}");
@@ -36,14 +36,16 @@ fn is_ended_at_once(scene: &Scene, what: &str) {
 }
 
 #[test]
-fn a_daemon_that_holds_the_output_holds_up_nobody() {
-    let daemon = r#"setsid sh -c 'trap "" HUP INT; echo $$ > "$NOTES/left"; exec sleep 1000' &"#;
+fn a_daemon_that_keeps_stdout_open_delays_nothing() {
+    let daemon =
+        r#""$MISBEHAVE" in-session sh -c 'trap "" HUP INT; echo $$ > "$NOTES/left"; exec sleep 1000' &"#;
     is_ended_at_once(&leaves(daemon), "daemon");
 }
 
 #[test]
-fn a_daemon_that_ignores_being_asked_is_made_to_go() {
-    let daemon = r#"setsid sh -c 'trap "" HUP INT TERM; echo $$ > "$NOTES/left"; exec sleep 1000' &"#;
+fn a_daemon_that_ignores_sigterm_is_killed() {
+    let daemon =
+        r#""$MISBEHAVE" in-session sh -c 'trap "" HUP INT TERM; echo $$ > "$NOTES/left"; exec sleep 1000' &"#;
     is_ended_at_once(&leaves(daemon), "stubborn daemon");
 }
 
@@ -55,19 +57,19 @@ fn a_dev_server_is_ended_with_its_agent() {
 }
 
 #[test]
-fn whoever_detaches_twice_is_found_all_the_same() {
+fn a_process_that_detaches_twice_is_found() {
     let twice = format!(
-        r#"{} > "$NOTES/said"; sed -n 's/.*process \([0-9]*\).*/\1/p' "$NOTES/said" > "$NOTES/left""#,
+        r#"{} > "$NOTES/said"; read -r _ _ _ left < "$NOTES/said"; echo "$left" > "$NOTES/left""#,
         misbehave("double-daemon")
     );
     is_ended_at_once(&leaves(&twice), "double daemon");
 }
 
 #[test]
-fn nothing_of_a_killed_driver_is_left_when_somebody_goes_on() {
+fn resume_ends_everything_a_killed_driver_left_running() {
     let agent = r#"
 test $run -gt 1 && : > done && exit
-setsid sh -c 'echo $$ > "$NOTES/left"; exec sleep 1000' &
+"$MISBEHAVE" in-session sh -c 'echo $$ > "$NOTES/left"; exec sleep 1000' &
 echo $$ > "$NOTES/agent"
 sleep 1000"#;
     let scene = Scene::new(DONE, agent);

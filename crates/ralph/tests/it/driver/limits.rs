@@ -1,12 +1,12 @@
-//! What a loop may use up.
+//! The limits of a loop.
 
 use rustix::process::Signal;
 
 use super::scene::{DONE, STAYS, Scene, unverified};
 
-/// Said once, it holds for the whole loop, whoever goes on with it.
+/// Given once, it applies to the whole loop, also after a resume.
 #[test]
-fn the_time_of_a_gate_holds_after_a_resume() {
+fn the_gate_timeout_applies_after_a_resume() {
     let gate = r#"test -f "$NOTES/again" || exit 1; sleep 1000"#;
     let scene = Scene::new(gate, &format!("test $run -gt 1 && echo $run > work && exit\n{STAYS}"));
     let running = scene.start(&["--gate-timeout", "300ms", "--max-iterations", "1"]);
@@ -15,12 +15,12 @@ fn the_time_of_a_gate_holds_after_a_resume() {
     running.end();
     std::fs::write(scene.note_path("again"), "").expect("a note");
     unverified(scene.resume(&[]).end(), 1);
-    let outcomes = scene.told("gate_ran", "report");
+    let outcomes = scene.event_fields("gate_ran", "report");
     assert_eq!(outcomes[0]["outcome"]["kind"], "timed_out", "{outcomes:#?}");
 }
 
 #[test]
-fn the_number_of_iterations_is_that_of_the_agent_wherever_the_flag_stands() {
+fn the_default_iteration_limit_depends_on_the_agent_wherever_its_flag_is() {
     let scene = Scene::new(DONE, "");
     let table: [(&[&str], u32); 9] = [
         (&["shut the door"], 15),
@@ -42,7 +42,7 @@ fn the_number_of_iterations_is_that_of_the_agent_wherever_the_flag_stands() {
 }
 
 #[test]
-fn a_limit_that_is_none_is_refused() {
+fn an_invalid_limit_is_refused() {
     let scene = Scene::new(DONE, "");
     for flag in [
         "--max-iterations=0",
@@ -60,7 +60,7 @@ fn a_limit_that_is_none_is_refused() {
 }
 
 #[test]
-fn the_clock_ends_the_loop_and_the_run_that_is_on() {
+fn the_time_limit_ends_the_loop_and_the_current_run() {
     let scene = Scene::new(DONE, &format!("echo $run > work\n{}", super::scene::STAYS));
     unverified(scene.drive(&["--max-time", "2s", "--max-iterations", "unlimited"]), 1);
     scene.ended_as("failed");
@@ -70,14 +70,14 @@ fn the_clock_ends_the_loop_and_the_run_that_is_on() {
 }
 
 #[test]
-fn an_iteration_of_which_nothing_can_be_told_counts_as_run() {
+fn an_iteration_that_cannot_be_evaluated_counts_as_run() {
     let scene = Scene::new("./no-such-program", "echo $run > work");
     unverified(scene.drive(&["--max-iterations", "2"]), 3);
     assert_eq!(scene.runs(), 2);
     scene.is_paused_because("errors");
 }
 
-/// Says what it was called with, and a running total that goes on over a resumed session, as the client does.
+/// Prints its arguments, and a running total that continues over a resumed session, as the client does.
 const COSTS: &str = r#"
 echo "$@" > "$NOTES/words.$run"
 total=$(echo 0.40,0.70,1.10,1.50 | cut -d, -f$run)
@@ -87,11 +87,12 @@ echo $run > work
 "#;
 
 #[test]
-fn money_is_counted_once_and_the_client_gets_what_is_left() {
+fn cost_is_counted_once_and_the_client_gets_the_rest() {
     let scene = Scene::of_claude(DONE, COSTS);
     unverified(scene.drive(&["--max-cost", "1", "--continue"]), 1);
     scene.has_iterations(3);
-    let costs: Vec<_> = scene.told("agent_ended", "run").iter().map(|run| run["cost"].clone()).collect();
+    let costs: Vec<_> =
+        scene.event_fields("agent_ended", "run").iter().map(|run| run["cost"].clone()).collect();
     assert_eq!(costs, [400_000, 300_000, 400_000]);
     let state = scene.sandbox.state();
     assert_eq!(state["last"]["limit"]["limit"], "cost", "{state:#}");
@@ -104,9 +105,9 @@ fn money_is_counted_once_and_the_client_gets_what_is_left() {
 }
 
 #[test]
-fn an_agent_that_says_no_price_has_no_price_limit() {
+fn an_agent_that_reports_no_cost_has_no_cost_limit() {
     let scene = Scene::new(DONE, "");
-    scene.drive(&["--max-cost", "1"]).exits(2).says("does not say what it costs");
+    scene.drive(&["--max-cost", "1"]).exits(2).says("does not report its cost");
     assert_eq!(scene.runs(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! What counts as getting on.
+//! What counts as progress.
 
 use super::scene::{DONE, Scene, unverified};
 
@@ -39,7 +39,7 @@ fn another_failure_on_the_same_tree_is_progress() {
 fn a_branch_that_the_agent_switched_to_is_noted() {
     let scene = committed("if [ $run = 1 ]; then git checkout -q -b feature/door; fi");
     unverified(scene.drive(&["--max-iterations", "2"]), 1);
-    let runs = scene.told("agent_ended", "run");
+    let runs = scene.event_fields("agent_ended", "run");
     assert_eq!(runs[0]["switched_to"], "feature/door", "{runs:#?}");
     assert!(runs[1].get("switched_to").is_none(), "{runs:#?}");
 }

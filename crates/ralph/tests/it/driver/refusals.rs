@@ -1,4 +1,4 @@
-//! What is not begun, and what a person is told instead.
+//! Loops that are refused, and the message that explains it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 
 use super::scene::{DONE, Running, STAYS, Scene, unverified, verified};
-use crate::support::{Sandbox, search_path};
+use ralph_testkit::{Sandbox, search_path};
 
 const COMMAND: [&str; 4] = ["loop", "shut the door", "--agent", "command:touch ran"];
 
@@ -38,7 +38,7 @@ fn zero_gates_are_never_called_verified() {
 }
 
 #[test]
-fn gates_that_nobody_accepted_are_not_run() {
+fn unaccepted_gates_are_not_run() {
     let sandbox = Sandbox::new();
     sandbox.file("ralph.yaml", "verify: [\"touch gate-ran\"]\n");
     sandbox.ralph(&COMMAND).exits(3).says("ralph trust");
@@ -46,19 +46,19 @@ fn gates_that_nobody_accepted_are_not_run() {
     nothing_ran(&sandbox);
 }
 
-/// Stays in its first run until it is told to end, and leaves the work undone.
+/// Waits in its first run until it is signalled, and leaves the work undone.
 const WAITS: &str =
     r#"echo $$ > "$NOTES/agent"; until test -f "$NOTES/go"; do sleep 0.02; done; echo $run > work"#;
 
 #[test]
-fn gates_that_are_taken_back_during_a_loop_pause_it_and_nothing_is_run_until_they_are_accepted_again() {
+fn revoking_the_gates_during_a_loop_pauses_it_until_they_are_accepted_again() {
     let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{WAITS}"));
     let running = scene.start(&[]);
     scene.await_note("agent");
     scene.sandbox.ralph(&["trust", "--revoke"]).success();
     fs::write(scene.note_path("go"), "").expect("a note");
     let paused = unverified(running.end(), 3);
-    assert!(paused.stderr.contains("no gate is accepted here any more"), "{paused:#?}");
+    assert!(paused.stderr.contains("no accepted gates left"), "{paused:#?}");
     scene.is_paused_because("no_gates");
     let refused = scene.resume(&[]).end().exits(3);
     assert!(refused.stderr.contains("ralph trust"), "{refused:#?}");
@@ -66,7 +66,7 @@ fn gates_that_are_taken_back_during_a_loop_pause_it_and_nothing_is_run_until_the
 
     scene.sandbox.trust();
     verified(scene.resume(&[]).end());
-    assert_eq!(scene.told("judged", "attempt"), [1, 2], "what the first run left is judged first");
+    assert_eq!(scene.event_fields("judged", "attempt"), [1, 2], "what the first run left is judged first");
     assert_eq!(scene.runs(), 2);
 }
 
@@ -83,7 +83,7 @@ fn an_agent_of_the_repo_is_found_from_anywhere_in_it() {
 }
 
 #[test]
-fn a_definition_that_is_not_the_accepted_one_begins_nothing() {
+fn a_definition_that_is_not_accepted_starts_nothing() {
     let sandbox = Sandbox::gated("verify: [\"false\"]\n");
     sandbox.file("ralph.yaml", "verify: [\"true\"]\n");
     sandbox.ralph(&COMMAND).exits(3);
@@ -99,7 +99,7 @@ fn a_config_that_cannot_be_read_is_shown() {
 }
 
 #[test]
-fn a_loop_without_a_task_is_none() {
+fn a_loop_without_a_task_is_refused() {
     let sandbox = Sandbox::gated("verify: [\"true\"]\n");
     for words in
         [&["loop", "--agent", "command:touch ran"][..], &["loop", " ", "--agent", "command:touch ran"]]
@@ -110,7 +110,7 @@ fn a_loop_without_a_task_is_none() {
     nothing_ran(&sandbox);
 }
 
-/// A search path with `git` and `sh` alone.
+/// A search path with only `git` and `sh`.
 fn bare_path(sandbox: &Sandbox) -> String {
     let bin = sandbox.home().join("bare");
     fs::create_dir(&bin).expect("a folder");
@@ -123,7 +123,7 @@ fn bare_path(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn a_missing_program_is_told_with_how_to_get_it() {
+fn a_missing_program_is_reported_with_how_to_install_it() {
     let mut sandbox = Sandbox::gated("verify: [\"true\"]\n");
     let path = bare_path(&sandbox);
     sandbox.set("PATH", path);
@@ -137,7 +137,7 @@ fn a_missing_program_is_told_with_how_to_get_it() {
 }
 
 #[test]
-fn a_missing_key_is_told_before_anything_runs() {
+fn a_missing_key_is_reported_before_anything_runs() {
     let scene = Scene::of_claude("touch gate-ran", "");
     let loop_with = |flag: &str| scene.sandbox.ralph(&["loop", "x", flag]);
     loop_with("--with-glm5").exits(2).says("ZAI_API_KEY");
@@ -148,7 +148,7 @@ fn a_missing_key_is_told_before_anything_runs() {
 }
 
 #[test]
-fn an_agent_that_nobody_knows_is_asked_after() {
+fn an_unknown_agent_is_refused_with_a_suggestion() {
     let sandbox = Sandbox::gated("verify: [\"true\"]\n");
     sandbox.ralph(&["loop", "x", "--agent", "cluade"]).exits(2).says("did you mean `claude`");
     sandbox.ralph(&["loop", "x", "--agent", "command:"]).exits(2).says("command:./agent.sh");
@@ -156,22 +156,22 @@ fn an_agent_that_nobody_knows_is_asked_after() {
     nothing_ran(&sandbox);
 }
 
-/// Tries to begin a loop of its own, and notes what came of it.
+/// Tries to start a loop of its own, and notes the result.
 const NESTED: &str =
     r#"{ "$RALPH" loop nested --agent 'command:touch nested' 2>&1; echo "code $?"; } > "$NOTES/inner""#;
 
 #[test]
-fn a_loop_inside_of_a_loop_is_refused() {
+fn a_loop_inside_a_loop_is_refused() {
     let scene = Scene::new(DONE, &format!("{NESTED}; : > done"));
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
-    assert!(inner.contains("inside of a loop already") && inner.ends_with("code 2\n"), "{inner}");
+    assert!(inner.contains("already running inside a ralph loop") && inner.ends_with("code 2\n"), "{inner}");
     assert!(!scene.sandbox.exists("nested"));
     scene.has_iterations(1);
 }
 
 #[test]
-fn a_gate_starts_no_loop() {
+fn a_gate_cannot_start_a_loop() {
     let scene = Scene::new(&format!("{NESTED}; test -f done"), ": > done");
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
@@ -180,11 +180,11 @@ fn a_gate_starts_no_loop() {
 }
 
 #[test]
-fn an_agent_that_takes_off_its_mark_starts_no_loop_either() {
+fn an_agent_that_removes_its_mark_cannot_start_a_loop_either() {
     let scene = Scene::new(DONE, &format!("unset RALPH_LOOP; {NESTED}; : > done"));
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
-    assert!(inner.contains("inside of a loop already"), "{inner}");
+    assert!(inner.contains("already running inside a ralph loop"), "{inner}");
     assert!(!scene.sandbox.exists("nested"));
 }
 
@@ -196,10 +196,10 @@ fn two_drivers_never_share_a_work_tree() {
     scene.await_process("child");
     let id = scene.loop_id();
     for words in [&COMMAND[..], &["resume", &id], &["resume"]] {
-        second(words).exits(3).says("in this work tree already");
+        second(words).exits(3).says("already running in this work tree");
     }
-    assert_eq!(scene.runs(), 1, "somebody else ran the agent");
-    // Who is dead holds nothing.
+    assert_eq!(scene.runs(), 1, "another process ran the agent");
+    // A dead process has no lock.
     first.signal(Signal::KILL);
     first.end();
     verified(scene.resume(&[]).end());

@@ -1,4 +1,4 @@
-//! A trusted repo, a script that stands in for the agent, and the driver that runs it.
+//! A trusted repo, a script as the agent, and the driver that runs it.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _};
@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::support::{RALPH, Ran, Sandbox, is_alive, search_path, verify_list, wait_until};
+use crate::RALPH;
+use ralph_testkit::{Finished, Sandbox, is_alive, misbehave_program, search_path, verify_list, wait_until};
 
-/// The gate of most scenes: the work is done when the file is there.
+/// The gate of most scenes: the work is done when the file exists.
 pub(super) const DONE: &str = "test -f done || { echo 'the door is still open'; exit 1; }";
 
-/// Where the streams of real clients are.
+/// The recorded streams of real clients.
 pub(super) const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-core/fixtures/streams");
 
-/// A script's first lines. `$run` is how often the agent was run, this time included, and what it was asked is kept. What
-/// is noted in `$NOTES` is outside of the tree, so it is no progress.
+/// A script's first lines. `$run` is how often the agent was run, including this time, and its prompt is stored. Notes
+/// in `$NOTES` are outside the tree, so they are not progress.
 const OPENING: &str = r#"#!/bin/sh
 run=1
 while [ -e "$NOTES/prompt.$run" ]; do run=$((run + 1)); done
 cat > "$NOTES/prompt.$run"
 "#;
 
-/// Stays until it is told to go, with a child of its own; both are noted.
+/// Waits until it is signalled, with a child of its own; both are noted.
 pub(super) const STAYS: &str = r#"
 echo $$ > "$NOTES/agent"
 sh -c 'echo $$ > "$NOTES/child"; exec sleep 1000'
@@ -50,13 +51,14 @@ impl Scene {
         fs::create_dir(&notes).expect("a folder");
         sandbox.set("NOTES", notes.to_str().expect("a readable path"));
         sandbox.set("RALPH", RALPH);
+        sandbox.set("MISBEHAVE", misbehave_program().to_str().expect("a readable path"));
         let scene = Self { sandbox, agent: "command:./agent.sh".into() };
         scene.sandbox.file("agent.sh", &format!("{OPENING}{agent}\n"));
         executable(scene.sandbox.path("agent.sh"));
         scene
     }
 
-    /// The same script as a stand-in for Claude Code: the first `claude` in the search path.
+    /// The same script as Claude Code: the first `claude` in the search path.
     pub(super) fn of_claude(gate: &str, agent: &str) -> Self {
         let mut scene = Self::new(gate, agent);
         let bin = scene.sandbox.home().join("bin");
@@ -73,7 +75,7 @@ impl Scene {
 
     /// Drives to the end.
     #[track_caller]
-    pub(super) fn drive(&self, more: &[&str]) -> Ran {
+    pub(super) fn drive(&self, more: &[&str]) -> Finished {
         self.start(more).end()
     }
 
@@ -81,7 +83,7 @@ impl Scene {
         Running::of(self.command(more))
     }
 
-    /// Goes on with what was paused or killed.
+    /// Resumes a paused or killed loop.
     pub(super) fn resume(&self, more: &[&str]) -> Running {
         Running::of(self.sandbox.command(&[&["resume"], more].concat()))
     }
@@ -99,7 +101,7 @@ impl Scene {
         fs::read_to_string(self.note_path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Waits until a whole line stands there.
+    /// Waits until the note has a complete line.
     #[track_caller]
     pub(super) fn await_note(&self, name: &str) -> String {
         let is_there = || fs::read_to_string(self.note_path(name)).is_ok_and(|text| text.ends_with('\n'));
@@ -107,13 +109,13 @@ impl Scene {
         self.note(name).trim().to_owned()
     }
 
-    /// A process that noted itself, once it has.
+    /// The process number in a note, once it is written.
     #[track_caller]
     pub(super) fn await_process(&self, name: &str) -> u32 {
         self.await_note(name).parse().expect("the number of a process")
     }
 
-    /// What the agent read at its `number`th run.
+    /// The prompt of the agent's `number`th run.
     #[track_caller]
     pub(super) fn prompt(&self, number: u32) -> String {
         self.note(&format!("prompt.{number}"))
@@ -125,13 +127,13 @@ impl Scene {
     }
 
     /// One field of every event of a kind, in order.
-    pub(super) fn told(&self, event: &str, field: &str) -> Vec<Value> {
+    pub(super) fn event_fields(&self, event: &str, field: &str) -> Vec<Value> {
         self.sandbox.events_named(event).into_iter().map(|event| event[field].clone()).collect()
     }
 
     /// How each run of the agent ended.
     pub(super) fn ends(&self) -> Vec<String> {
-        let runs = self.told("agent_ended", "run").into_iter();
+        let runs = self.event_fields("agent_ended", "run").into_iter();
         runs.map(|run| run["ended"]["how"].as_str().expect("a word").to_owned()).collect()
     }
 
@@ -139,8 +141,8 @@ impl Scene {
     #[track_caller]
     pub(super) fn has_iterations(&self, most: u32) {
         let each: Vec<Value> = (1..=most).map(|number| json!(number)).collect();
-        assert_eq!(self.told("iteration_began", "iteration"), each, "begun");
-        assert_eq!(self.told("judged", "attempt"), each, "judged");
+        assert_eq!(self.event_fields("iteration_began", "iteration"), each, "begun");
+        assert_eq!(self.event_fields("judged", "attempt"), each, "judged");
     }
 
     pub(super) fn status(&self) -> Value {
@@ -169,7 +171,7 @@ pub(super) fn executable(path: PathBuf) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
 }
 
-/// A driver that runs. It does not outlive its test. What it prints goes to files: a pipe that nobody reads holds it up.
+/// A running driver. It ends with its test. It prints to files: a pipe that is not read would block it.
 pub(super) struct Running {
     child: Child,
     stdout: File,
@@ -189,15 +191,15 @@ impl Running {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).expect("a child of ours");
     }
 
-    /// Its end, which has to come.
+    /// Waits for its end, with a timeout.
     #[track_caller]
-    pub(super) fn end(mut self) -> Ran {
+    pub(super) fn end(mut self) -> Finished {
         let deadline = Instant::now() + Duration::from_secs(40);
         loop {
             let status = self.child.try_wait().expect("a child of ours");
             if status.is_some() || Instant::now() > deadline {
                 let code = status.and_then(|status| status.code());
-                let ran = Ran { code, stdout: text_of(&self.stdout), stderr: text_of(&self.stderr) };
+                let ran = Finished { code, stdout: text_of(&self.stdout), stderr: text_of(&self.stderr) };
                 assert!(status.is_some(), "it never ended: {ran:#?}");
                 return ran;
             }
@@ -212,7 +214,7 @@ fn text_of(mut file: &File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Asked first: only a driver that ends by itself ends all that its agent started.
+/// SIGTERM first: only a driver that ends by itself ends everything that its agent started.
 impl Drop for Running {
     fn drop(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -228,22 +230,22 @@ impl Drop for Running {
     }
 }
 
-/// Whether the word stands on a line of its own where scripts look for it.
-pub(super) fn says_verified(ran: &Ran) -> bool {
+/// Whether the word is on a line of its own, where scripts look for it.
+pub(super) fn says_verified(ran: &Finished) -> bool {
     ran.stdout.lines().any(|line| line == "VERIFIED_DONE")
 }
 
 /// A verified end, as people and scripts see it.
 #[track_caller]
-pub(super) fn verified(ran: Ran) -> Ran {
+pub(super) fn verified(ran: Finished) -> Finished {
     let ran = ran.exits(0);
     assert!(says_verified(&ran), "{ran:#?}");
     ran
 }
 
-/// Any other end: neither the code nor the word.
+/// Any other end: neither the exit code nor the word.
 #[track_caller]
-pub(super) fn unverified(ran: Ran, code: i32) -> Ran {
+pub(super) fn unverified(ran: Finished, code: i32) -> Finished {
     let ran = ran.exits(code);
     assert!(!ran.stdout.contains("VERIFIED_DONE"), "{ran:#?}");
     ran

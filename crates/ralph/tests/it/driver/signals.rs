@@ -1,4 +1,4 @@
-//! Being told to end from outside.
+//! Signals from outside.
 
 use std::fs;
 use std::process::Command;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::scene::{DONE, STAYS, Scene, executable, is_gone, unverified, verified};
-use crate::support::search_path;
+use ralph_testkit::search_path;
 
-/// Stays in its first run, mends in the next.
-fn mends_later() -> Scene {
+/// Waits in its first run, does the work in the next.
+fn fixes_later() -> Scene {
     Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{STAYS}"))
 }
 
 #[test]
 fn each_signal_pauses_ends_the_agent_and_its_children_and_has_its_own_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let scene = mends_later();
+        let scene = fixes_later();
         let running = scene.start(&[]);
         let (agent, child) = (scene.await_process("agent"), scene.await_process("child"));
         running.signal(signal);
@@ -29,13 +29,13 @@ fn each_signal_pauses_ends_the_agent_and_its_children_and_has_its_own_code() {
         verified(scene.resume(&[]).end());
         // The same iteration once more, and it counts once.
         scene.has_iterations(1);
-        assert_eq!(scene.told("agent_ended", "iteration"), [1, 1]);
+        assert_eq!(scene.event_fields("agent_ended", "iteration"), [1, 1]);
         assert!(scene.prompt(2).starts_with("Iteration 1 of 15."), "{}", scene.prompt(2));
     }
 }
 
 #[test]
-fn a_loop_that_is_interrupted_in_its_gates_is_judged_when_it_goes_on() {
+fn a_loop_interrupted_in_its_gates_is_judged_when_resumed() {
     let gate = r#"echo $$ > "$NOTES/gate"; test -f "$NOTES/resumed" || sleep 1000; test -f done"#;
     let scene = Scene::new(gate, ": > done");
     let running = scene.start(&[]);
@@ -51,7 +51,7 @@ fn a_loop_that_is_interrupted_in_its_gates_is_judged_when_it_goes_on() {
 }
 
 #[test]
-fn the_second_signal_waits_for_nobody() {
+fn the_second_signal_ends_the_driver_at_once() {
     let agent = r#"
 trap 'echo asked > "$NOTES/asked"' INT
 trap '' TERM
@@ -71,9 +71,9 @@ while :; do sleep 0.05; done"#;
     scene.is_paused_because("interrupted");
 }
 
-/// The tree is taken in by git before the agent may change it, and here git takes its time.
+/// Git records the tree before the agent may change it, and here git is slow.
 #[test]
-fn the_second_signal_waits_for_no_git_either() {
+fn the_second_signal_does_not_wait_for_git_either() {
     let mut scene = Scene::new(DONE, STAYS);
     let bin = scene.sandbox.home().join("bin");
     fs::create_dir(&bin).expect("a folder");
@@ -91,12 +91,12 @@ PATH=${PATH#*:} exec git "$@"
     running.signal(Signal::TERM);
     unverified(running.end(), 143);
     assert!(begun.elapsed() < Duration::from_secs(10), "it waited for git: {:?}", begun.elapsed());
-    assert_eq!(scene.runs(), 0, "an agent was begun for somebody who is told to end");
+    assert_eq!(scene.runs(), 0, "an agent was started after the signal");
     scene.is_paused_because("interrupted");
 }
 
 #[test]
-fn an_agent_that_hears_no_signal_is_killed_all_the_same() {
+fn an_agent_that_ignores_signals_is_killed() {
     let agent = r#"
 trap '' INT TERM HUP
 echo $$ > "$NOTES/agent"
@@ -111,11 +111,11 @@ while :; do sleep 0.05; done"#;
 }
 
 #[test]
-fn a_reader_who_goes_away_changes_nothing() {
+fn a_closed_pipe_changes_nothing() {
     let agent = r#"seq 20000; test $run = 3 && : > done; echo $run > work"#;
     for flags in ["", "--json", "--quiet"] {
         let scene = Scene::new(DONE, agent);
-        // The driver's own exit code is lost in a pipe: the ledger has how it ended.
+        // The driver's own exit code is lost in a pipe: the ledger records how it ended.
         let line = format!(
             r#""$RALPH" loop 'shut the door' --agent command:./agent.sh {flags} 2>"$NOTES/stderr" | head -1"#
         );
@@ -133,7 +133,7 @@ fn a_reader_who_goes_away_changes_nothing() {
 }
 
 #[test]
-fn all_readers_gone_from_the_beginning_change_nothing_either() {
+fn pipes_closed_from_the_start_change_nothing_either() {
     for flags in [&[][..], &["--json"]] {
         let scene = Scene::new(DONE, "echo hello; test $run = 2 && : > done; echo $run > work");
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -1,4 +1,4 @@
-//! Agents that neither print nor change anything, and agents that never come to an end.
+//! Agents that neither print nor change anything, and agents that never end.
 
 use super::scene::{DONE, STAYS, Scene, is_gone, unverified, verified};
 
@@ -11,7 +11,7 @@ fn an_agent_that_sleeps_is_ended() {
 }
 
 #[test]
-fn an_agent_that_works_without_a_word_is_left_alone() {
+fn an_agent_that_works_silently_is_not_ended() {
     let agent = "for i in $(seq 40); do echo $i > work; sleep 0.1; done; : > done";
     let scene = Scene::new(DONE, agent);
     verified(scene.drive(&["--max-silence", "2s"]));
@@ -21,17 +21,17 @@ fn an_agent_that_works_without_a_word_is_left_alone() {
 const NEVER_ENDS: &str = "while :; do echo busy; sleep 0.05; done";
 
 #[test]
-fn a_run_that_takes_too_long_is_ended_and_the_next_is_told() {
+fn a_run_that_takes_too_long_is_ended_and_the_next_prompt_says_so() {
     let scene =
         Scene::new(DONE, &format!("test $run = 2 && : > done && exit\necho $run > work\n{NEVER_ENDS}"));
     verified(scene.drive(&["--max-run", "2s"]));
     assert_eq!(scene.ends(), ["timed_out", "finished"]);
-    let told = scene.prompt(2);
-    assert!(told.contains("ended before it was ready: it took longer than 2"), "{told}");
+    let message = scene.prompt(2);
+    assert!(message.contains("stopped before it finished: timed out after 2"), "{message}");
 }
 
 #[test]
-fn a_run_that_took_too_long_with_the_work_done_is_verified() {
+fn a_run_that_took_too_long_but_finished_the_work_is_verified() {
     let scene = Scene::new(DONE, &format!(": > done\n{NEVER_ENDS}"));
     verified(scene.drive(&["--max-run", "1s"]));
     assert_eq!(scene.ends(), ["timed_out"]);

@@ -1,4 +1,4 @@
-//! Agents that lay hands on the gates instead of the work.
+//! Agents that change the gates instead of doing the work.
 
 use serde_json::json;
 
@@ -19,13 +19,13 @@ fn gates_that_the_agent_wrote_never_verify() {
         let scene = Scene::new(DONE, agent);
         let ran = unverified(scene.drive(&["--max-iterations", "2"]), 5);
         assert_eq!(scene.status(), json!({"status": "ended", "verdict": "tampered"}), "{what}: {ran:#?}");
-        let told = scene.prompt(2);
-        assert!(told.contains("not the accepted one"), "{what}: {told}");
+        let message = scene.prompt(2);
+        assert!(message.contains("differs from the accepted one"), "{what}: {message}");
     }
 }
 
 #[test]
-fn an_agent_that_puts_the_gates_back_is_forgiven() {
+fn an_agent_that_restores_the_gates_can_be_verified() {
     let agent = r#"
 case $run in
 1) cp ralph.yaml "$NOTES/kept"; echo 'verify: ["true"]' > ralph.yaml ;;
@@ -37,10 +37,10 @@ esac"#;
 }
 
 #[test]
-fn an_agent_does_not_accept_its_own_gates() {
+fn an_agent_cannot_accept_its_own_gates() {
     let agent = r#"
 echo 'verify: ["true"]' > ralph.yaml
-sha=$("$RALPH" trust --show --json | sed -n 's/.*"sha256": *"\([0-9a-f]*\)".*/\1/p' | head -1)
+sha=$("$RALPH" trust --show --json) && sha=${sha#*\"sha256\": \"} && sha=${sha%%\"*}
 "$RALPH" trust --hash "$sha" > "$NOTES/trust" 2>&1"#;
     let scene = Scene::new(DONE, agent);
     unverified(scene.drive(&["--max-iterations", "2"]), 5);
@@ -50,7 +50,7 @@ sha=$("$RALPH" trust --show --json | sed -n 's/.*"sha256": *"\([0-9a-f]*\)".*/\1
 }
 
 #[test]
-fn an_agent_does_not_set_up_gates_of_its_own() {
+fn an_agent_cannot_set_up_its_own_gates() {
     let agent = r#"rm ralph.yaml; "$RALPH" init --yes --no-hooks --gate true > "$NOTES/init" 2>&1"#;
     let scene = Scene::new(DONE, agent);
     unverified(scene.drive(&["--max-iterations", "1"]), 5);

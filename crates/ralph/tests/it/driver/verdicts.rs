@@ -1,9 +1,9 @@
-//! What the work is worth: seen by the driver, never said by the agent.
+//! The driver judges the work by its gates, never by the agent's claim.
 
 use super::scene::{DONE, Scene, unverified, verified};
 
 #[test]
-fn three_iterations_to_verified_and_each_is_told_what_is_still_wrong() {
+fn verified_after_three_iterations_each_with_the_remaining_failures() {
     let gate = "cat work; test -f done";
     let agent = r#"
 case $run in
@@ -14,7 +14,7 @@ esac"#;
     let scene = Scene::new(gate, agent);
     verified(scene.drive(&[]));
     scene.has_iterations(3);
-    assert_eq!(scene.told("agent_ended", "iteration"), [1, 2, 3]);
+    assert_eq!(scene.event_fields("agent_ended", "iteration"), [1, 2, 3]);
     scene.ended_as("verified");
     let (first, second, third) = (scene.prompt(1), scene.prompt(2), scene.prompt(3));
     assert!(first.contains("shut the door") && first.contains(gate), "{first}");
@@ -23,19 +23,19 @@ esac"#;
 }
 
 #[test]
-fn work_that_is_done_already_still_takes_one_run() {
+fn finished_work_still_takes_one_run() {
     let scene = Scene::new("true", "");
     let ran = verified(scene.drive(&[]));
     assert_eq!(scene.runs(), 1);
-    assert!(ran.stdout.contains("No file was changed"), "what that is worth is told: {ran:#?}");
+    assert!(ran.stdout.contains("No file was changed"), "the warning is missing: {ran:#?}");
     let scene = Scene::new("true", "echo x > work");
     assert!(!verified(scene.drive(&[])).stdout.contains("No file was changed"));
 }
 
-/// What git ignores is no part of the tree, and a gate may look at it all the same.
+/// A file that git ignores is not part of the tree, and a gate may still read it.
 #[test]
-fn a_receipt_from_before_the_loop_ends_none() {
-    let scene = Scene::new("grep -q ok build/out", "");
+fn a_receipt_from_before_the_loop_does_not_end_it() {
+    let scene = Scene::new("test \"$(cat build/out)\" = ok", "");
     scene.sandbox.file(".gitignore", "build/\n");
     scene.sandbox.file("build/out", "ok\n");
     scene.sandbox.trust();
@@ -58,7 +58,7 @@ fn an_agent_that_claims_and_does_nothing_is_not_believed() {
 }
 
 #[test]
-fn without_a_limit_it_tries_another_way_once_and_then_is_stuck() {
+fn without_a_limit_another_approach_is_tried_once_and_then_the_loop_is_stuck() {
     let scene = Scene::new(DONE, CLAIMS);
     unverified(scene.drive(&[]), 4);
     scene.ended_as("stuck");
@@ -83,33 +83,36 @@ fn success_in_the_last_allowed_iteration_is_success() {
 }
 
 #[test]
-fn a_promise_is_asked_for_once_and_is_no_condition() {
+fn a_promise_is_requested_once_and_is_not_a_condition() {
     let scene = Scene::new(DONE, ": > done");
     verified(scene.drive(&["--completion-promise", "SHUT"]));
     let reasons: Vec<String> =
-        scene.told("judged", "reason").iter().map(|reason| reason["code"].to_string()).collect();
+        scene.event_fields("judged", "reason").iter().map(|reason| reason["code"].to_string()).collect();
     assert_eq!(reasons, ["\"promise_missing\"", "\"all_gates_passed_unpromised\""]);
     assert!(scene.prompt(1).contains("<promise>SHUT</promise>"), "{}", scene.prompt(1));
     assert!(scene.prompt(2).contains("only the promise was not given"), "{}", scene.prompt(2));
 }
 
 #[test]
-fn a_promise_that_is_given_needs_no_second_run() {
+fn a_given_promise_needs_no_second_run() {
     let scene = Scene::new(DONE, ": > done; echo '<promise>SHUT</promise>'");
     verified(scene.drive(&["--completion-promise", "SHUT"]));
     scene.has_iterations(1);
 }
 
 #[test]
-fn a_promise_on_work_that_is_not_done_ends_nothing() {
+fn a_promise_on_unfinished_work_ends_nothing() {
     let scene = Scene::new(DONE, "echo '<promise>SHUT</promise>'");
     unverified(scene.drive(&["--completion-promise", "SHUT", "--max-iterations", "2"]), 1);
-    assert_eq!(scene.told("judged", "false_promise"), [true, true]);
+    assert_eq!(scene.event_fields("judged", "false_promise"), [true, true]);
 }
 
 #[test]
 fn every_box_of_the_task_list_has_to_be_ticked() {
-    let scene = Scene::new("true", r#"sed -i "$run s/\[ \]/[x]/" list.md"#);
+    let scene = Scene::new(
+        "true",
+        r#"test $run = 1 && second='[ ]' || second='[x]'; printf -- '- [x] one\n- %s two\n' "$second" > list.md"#,
+    );
     scene.sandbox.file("list.md", "- [ ] one\n- [ ] two\n");
     verified(scene.drive(&["--tasks", "list.md"]));
     scene.has_iterations(2);
@@ -117,7 +120,7 @@ fn every_box_of_the_task_list_has_to_be_ticked() {
 }
 
 #[test]
-fn what_is_told_of_a_loop_makes_no_receipt_void() {
+fn the_log_and_reports_of_a_loop_invalidate_no_receipt() {
     let scene = Scene::new(r#"printf x >> "$NOTES/gate-runs"; test -f done"#, ": > done");
     scene.sandbox.file("done", "");
     assert_eq!(scene.sandbox.verify(&[])["verdict"], "verified");

@@ -1,21 +1,21 @@
-//! A folder cannot borrow the trust that you gave to another repo by files of its own that point there.
+//! A folder cannot borrow the trust of another repo by files of its own that point there.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Ran, Sandbox};
+use ralph_testkit::{Finished, Sandbox};
 
 const CONFIG: &str = "verify:\n  - ./check.sh\n";
 
 /// A trusted repo with one commit, and beside it a folder with the same config and a `check.sh` of its own.
-struct Scene {
+struct TrustedNeighbour {
     sandbox: Sandbox,
     evil: PathBuf,
 }
 
-impl Scene {
+impl TrustedNeighbour {
     fn new() -> Self {
         let scene = Self::untrusted();
         scene.sandbox.trust();
@@ -47,8 +47,8 @@ impl Scene {
         self.sandbox.path(".git")
     }
 
-    fn verify_in(&self, folder: &Path) -> Ran {
-        Ran::of(self.sandbox.command(&["verify"]).current_dir(folder).output().expect("the binary"))
+    fn verify_in(&self, folder: &Path) -> Finished {
+        Finished::of(self.sandbox.command(&["verify"]).current_dir(folder).output().expect("the binary"))
     }
 
     #[track_caller]
@@ -64,8 +64,8 @@ fn write_check(folder: &Path, command: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
 }
 
-/// What git needs to take a folder for the git folder of a linked work tree.
-fn plant_git_dir(scene: &Scene, folder: &str, common: &str) {
+/// The files by which git recognises the git folder of a linked work tree.
+fn plant_git_dir(scene: &TrustedNeighbour, folder: &str, common: &str) {
     scene.plant(&format!("{folder}/gitdir"), "../.git\n");
     scene.plant(&format!("{folder}/commondir"), format!("{common}\n"));
     scene.plant(&format!("{folder}/HEAD"), "ref: refs/heads/main\n");
@@ -74,7 +74,7 @@ fn plant_git_dir(scene: &Scene, folder: &str, common: &str) {
 #[test]
 fn a_git_folder_of_its_own_that_names_a_trusted_common_folder() {
     for is_absolute in [true, false] {
-        let scene = Scene::new();
+        let scene = TrustedNeighbour::new();
         let common = if is_absolute { scene.trusted_git() } else { "../../project/.git".into() };
         scene.plant(".git", "gitdir: .fakegit\n");
         plant_git_dir(&scene, ".fakegit", common.to_str().expect("a readable path"));
@@ -84,7 +84,7 @@ fn a_git_folder_of_its_own_that_names_a_trusted_common_folder() {
 
 #[test]
 fn a_git_folder_of_its_own_behind_a_link() {
-    let scene = Scene::new();
+    let scene = TrustedNeighbour::new();
     plant_git_dir(&scene, ".real", "../../project/.git");
     symlink(".real", scene.evil.join(".fakegit")).expect("a link");
     scene.plant(".git", "gitdir: .fakegit\n");
@@ -94,7 +94,7 @@ fn a_git_folder_of_its_own_behind_a_link() {
 /// It has the shape of the real one, `COMMON/worktrees/NAME`, and a common folder that is a link.
 #[test]
 fn a_common_folder_of_its_own_that_links_to_the_trusted_one() {
-    let scene = Scene::new();
+    let scene = TrustedNeighbour::new();
     scene.plant(".git", "gitdir: fake/worktrees/evil\n");
     scene.plant("fake/worktrees/evil/gitdir", "../../../.git\n");
     scene.plant("fake/worktrees/evil/commondir", format!("{}\n", scene.trusted_git().display()));
@@ -105,8 +105,8 @@ fn a_common_folder_of_its_own_that_links_to_the_trusted_one() {
 }
 
 #[test]
-fn a_way_back_that_stands_in_a_submodules_config() {
-    let scene = Scene::new();
+fn a_back_pointer_in_a_submodule_config() {
+    let scene = TrustedNeighbour::new();
     scene.plant(".git", "gitdir: .fakegit\n");
     scene.plant(".fakegit/config", "[core]\n\tworktree = ..\n");
     scene.plant(".fakegit/commondir", format!("{}\n", scene.trusted_git().display()));
@@ -115,7 +115,7 @@ fn a_way_back_that_stands_in_a_submodules_config() {
 
 #[test]
 fn a_pointer_or_a_link_to_the_trusted_git_folder_itself() {
-    let scene = Scene::new();
+    let scene = TrustedNeighbour::new();
     scene.plant(".git", format!("gitdir: {}\n", scene.trusted_git().display()));
     scene.nothing_ran();
     fs::remove_file(scene.evil.join(".git")).expect("removed");
@@ -123,10 +123,10 @@ fn a_pointer_or_a_link_to_the_trusted_git_folder_itself() {
     scene.nothing_ran();
 }
 
-/// The way back of a linked work tree leads to *its* `.git`, also for a link to that file.
+/// The back pointer of a linked work tree names *its* `.git`, also for a link to that file.
 #[test]
 fn the_git_file_of_a_linked_work_tree() {
-    let scene = Scene::new();
+    let scene = TrustedNeighbour::new();
     scene.sandbox.git(&["worktree", "add", "-q", "../linked", "-b", "feature"]);
     let linked = scene.evil.with_file_name("linked");
     symlink(linked.join(".git"), scene.evil.join(".git")).expect("a link");
@@ -137,8 +137,8 @@ fn the_git_file_of_a_linked_work_tree() {
 }
 
 /// A repo that is not trusted, with a submodule that is. (Below a trusted folder, that folder's gates are effective.)
-fn with_trusted_submodule() -> Scene {
-    let scene = Scene::untrusted();
+fn with_trusted_submodule() -> TrustedNeighbour {
+    let scene = TrustedNeighbour::untrusted();
     let source = scene.evil.with_file_name("source");
     let git = |folder: &Path, arguments: &[&str]| {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
@@ -151,14 +151,14 @@ fn with_trusted_submodule() -> Scene {
     git(&source, &["init", "-q", "-b", "main"]);
     git(&source, &["add", "-A"]);
     git(&source, &["commit", "-qm", "a beginning"]);
-    scene.sandbox.git(&["submodule", "--quiet", "add", "../source", "sub"]);
+    scene.sandbox.add_submodule(&source, "sub");
     trust_in(&scene, &scene.sandbox.path("sub"));
     scene
 }
 
-fn trust_in(scene: &Scene, folder: &Path) {
+fn trust_in(scene: &TrustedNeighbour, folder: &Path) {
     let run = |arguments: &[&str]| {
-        Ran::of(scene.sandbox.command(arguments).current_dir(folder).output().expect("the binary"))
+        Finished::of(scene.sandbox.command(arguments).current_dir(folder).output().expect("the binary"))
     };
     let sha256 = run(&["trust", "--show", "--json"]).json()["sha256"].as_str().expect("a SHA-256").to_owned();
     run(&["trust", "--hash", &sha256]).success();
@@ -181,11 +181,11 @@ fn the_git_folder_of_a_trusted_submodule() {
 
 #[test]
 fn a_real_linked_work_tree_shares_the_trust() {
-    let scene = Scene::new();
+    let scene = TrustedNeighbour::new();
     scene.sandbox.git(&["worktree", "add", "-q", "../linked", "-b", "feature"]);
     let linked = scene.evil.with_file_name("linked");
     scene.verify_in(&linked).success();
-    // As newer versions of git write it: from where the file is.
+    // As newer versions of git write it: relative to the file.
     fs::write(linked.join(".git"), "gitdir: ../project/.git/worktrees/linked\n").expect("a file");
     fs::write(scene.sandbox.path(".git/worktrees/linked/gitdir"), "../../../../linked/.git\n")
         .expect("a file");

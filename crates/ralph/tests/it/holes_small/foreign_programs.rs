@@ -5,14 +5,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::support::{Ran, Sandbox};
+use ralph_testkit::{Finished, Pty, Sandbox};
 
 /// A trusted repo with one commit, and a driven loop whose agent is a script.
-struct Scene {
+struct RepoWithCanary {
     sandbox: Sandbox,
 }
 
-impl Scene {
+impl RepoWithCanary {
     fn new() -> Self {
         let mut sandbox = Sandbox::gated("verify:\n  - test -e done\n");
         sandbox.set("CANARY", sandbox.home().join("canary").to_string_lossy());
@@ -26,8 +26,8 @@ impl Scene {
         Self { sandbox }
     }
 
-    /// Drives one iteration in which the agent does this, then some work.
-    fn drive(&self, agent: &str) -> Ran {
+    /// Drives one iteration in which the agent runs this, then does some work.
+    fn drive(&self, agent: &str) -> Finished {
         self.sandbox.file(
             "agent.sh",
             &format!("{agent}\nsleep 0.05; echo one > work.txt; echo new > new.txt; : > done"),
@@ -95,7 +95,7 @@ fn a_filter_that_the_agent_sets_does_not_run_at_the_checkpoint() {
         ),
     ];
     for (what, agent) in table {
-        let scene = Scene::new();
+        let scene = RepoWithCanary::new();
         let ran = scene.drive(agent).success();
         scene.nothing_ran(what);
         assert_eq!(scene.kept_text("work.txt"), "zero\n", "{what}: kept as the index has it");
@@ -109,13 +109,13 @@ fn a_filter_that_the_agent_sets_does_not_run_at_the_checkpoint() {
     }
 }
 
-/// By then checkpoints are made from the one before, without a `git add`.
+/// Later checkpoints are made from the previous one, without a `git add`.
 #[test]
 fn a_filter_that_is_set_in_a_later_iteration_is_noticed() {
     for attributes in [".gitattributes", ".git/info/attributes"] {
-        let scene = Scene::new();
+        let scene = RepoWithCanary::new();
         let agent = format!(
-            "n=$(ls ../home | grep -c '^run'); : > ../home/run$n; echo $n > work.txt; sleep 0.05
+            "n=0; while test -e ../home/run$n; do n=$((n + 1)); done; : > ../home/run$n; echo $n > work.txt; sleep 0.05
              if test $n = 4; then git config filter.x.clean $CANARY; echo '* filter=x' > {attributes}; fi
              if test $n = 5; then : > done; fi"
         );
@@ -123,7 +123,7 @@ fn a_filter_that_is_set_in_a_later_iteration_is_noticed() {
         let arguments = ["loop", "work", "--agent", "command:sh agent.sh", "--max-iterations", "6"];
         let ran = scene.sandbox.ralph(&arguments).success();
         scene.nothing_ran(attributes);
-        assert!(ran.stderr.contains("which is not run: "), "{attributes}: {ran:#?}");
+        assert!(ran.stderr.contains("(filters are not run): "), "{attributes}: {ran:#?}");
         let last = format!("{}6", scene.kept().trim_end_matches('1'));
         let kept = scene.sandbox.git(&["show", &format!("{last}:work.txt")]);
         assert_eq!(kept, "3\n", "{attributes}: as before the filter");
@@ -132,7 +132,7 @@ fn a_filter_that_is_set_in_a_later_iteration_is_noticed() {
 
 #[test]
 fn files_without_a_filter_are_kept_beside_those_with_one() {
-    let scene = Scene::new();
+    let scene = RepoWithCanary::new();
     let agent =
         "git config filter.x.clean $CANARY; echo 'new.txt filter=x' > .gitattributes; echo more > more.txt";
     let ran = scene.drive(agent).success();
@@ -164,7 +164,7 @@ fn other_programs_of_the_repos_config_do_not_run() {
         ("submodule diffs", "git config diff.submodule diff; git config submodule.recurse true"),
     ];
     for (what, agent) in table {
-        let scene = Scene::new();
+        let scene = RepoWithCanary::new();
         scene.drive(agent).success();
         assert_eq!(scene.kept_text("work.txt"), "one\n", "{what}");
         let diff = scene.sandbox.ralph(&["diff"]).success();
@@ -177,7 +177,7 @@ fn other_programs_of_the_repos_config_do_not_run() {
 
 #[test]
 fn the_programs_of_a_submodule_do_not_run() {
-    let scene = Scene::new();
+    let scene = RepoWithCanary::new();
     let source = scene.sandbox.home().join("source");
     fs::create_dir(&source).expect("a folder");
     fs::write(source.join("in.txt"), "in\n").expect("a file");
@@ -186,9 +186,9 @@ fn the_programs_of_a_submodule_do_not_run() {
         let done = Command::new("git").args(identity).args(arguments).current_dir(&source).status();
         assert!(done.expect("git").success());
     }
-    scene.sandbox.git(&["submodule", "--quiet", "add", source.to_str().expect("a readable path"), "sub"]);
+    scene.sandbox.add_submodule(&source, "sub");
     scene.sandbox.git(&["commit", "-qam", "a submodule"]);
-    // The size stays and the time changes: git has to read the file again to know whether it changed.
+    // The size stays and the time changes: git has to read the file again to detect a change.
     let agent = "git -C sub -c user.name=t -c user.email=t@example.com commit -q --allow-empty -m next
         git -C sub config filter.x.clean $CANARY; git -C sub config core.fsmonitor $CANARY
         echo '* filter=x' >> .git/modules/sub/info/attributes; git config -f .gitmodules submodule.sub.ignore none
@@ -203,25 +203,17 @@ fn the_programs_of_a_submodule_do_not_run() {
     scene.nothing_ran("its diff");
 }
 
-/// On a terminal, which `script` makes.
 #[test]
 fn a_pager_in_the_repos_config_does_not_run() {
-    let in_terminal = |sandbox: &Sandbox| {
-        let command = sandbox.command(&["diff"]);
-        let line = format!("{} diff", command.get_program().to_string_lossy());
-        let mut script = Command::new("script");
-        script.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(sandbox.project());
-        script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Ran::of(script.output().expect("script"))
-    };
+    let in_terminal = |sandbox: &Sandbox| Pty::open().start(&sandbox.command(&["diff"])).finish();
     let table = [
-        ("core.pager", "[core]\n\tpager = sed s/^/global:/\n"),
-        ("pager.diff", "[pager]\n\tdiff = sed s/^/global:/\n"),
+        ("core.pager", "[core]\n\tpager = echo global:; cat\n"),
+        ("pager.diff", "[pager]\n\tdiff = echo global:; cat\n"),
     ];
     for (key, global) in table {
-        let mut scene = Scene::new();
+        let mut scene = RepoWithCanary::new();
         scene.drive(&format!("git config {key} $CANARY")).success();
-        scene.sandbox.set("PAGER", "sed s/^/mine:/");
+        scene.sandbox.set("PAGER", "echo mine:; cat");
         assert!(in_terminal(&scene.sandbox).stdout.contains("mine:"), "the pager of the environment");
         fs::write(scene.sandbox.home().join(".gitconfig"), global).expect("a file");
         assert!(in_terminal(&scene.sandbox).stdout.contains("global:"), "{key} of the user's own config");

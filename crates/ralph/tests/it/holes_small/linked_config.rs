@@ -1,13 +1,13 @@
-//! A config file that is a link out of the repo is not read: an error about it would print what lies there.
+//! A config file that is a link out of the repo is not read: an error about it would print the target's content.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 const SECRET: &str = "hunter2-very-secret: [";
 
-/// A repo whose config at that place leads to a secret beside the repo.
+/// A repo whose config at that path links to a secret beside the repo.
 fn linked_out(config: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let secret = sandbox.home().join("secret");
@@ -19,7 +19,7 @@ fn linked_out(config: &str) -> Sandbox {
 }
 
 #[test]
-fn no_command_prints_what_lies_behind_the_link() {
+fn no_command_prints_the_target_of_the_link() {
     for config in ["ralph.yaml", ".trellis/worktree.yaml", ".ideal/worktree.yaml"] {
         let sandbox = linked_out(config);
         for arguments in [
@@ -43,8 +43,8 @@ fn no_command_prints_what_lies_behind_the_link() {
         sandbox
             .ralph(&["trust", "--show"])
             .exits(2)
-            .says(&format!("{config} is a link that leads out of the repo and is not read"))
-            .says("put the file itself there, or a link to a file inside of the repo");
+            .says(&format!("{config} is a symlink that leads out of the repo and is not read"))
+            .says("put the file itself there, or a link to a file inside the repo");
         let answer = sandbox.stop("check").answer();
         assert!(
             !answer.ran.stdout.contains("hunter2") && !answer.ran.stderr.contains("hunter2"),
@@ -54,7 +54,7 @@ fn no_command_prints_what_lies_behind_the_link() {
 }
 
 #[test]
-fn a_linked_folder_on_the_way_leads_out_too() {
+fn a_linked_parent_folder_leads_out_too() {
     let sandbox = Sandbox::new();
     let elsewhere = sandbox.home().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a folder");
@@ -64,21 +64,21 @@ fn a_linked_folder_on_the_way_leads_out_too() {
     assert!(!ran.stderr.contains("hunter2"), "{ran:#?}");
 }
 
-/// What was accepted stays effective, and the link is told.
+/// The accepted config stays effective, and the link is reported.
 #[test]
-fn a_link_in_the_place_of_an_accepted_config_shows_nothing_either() {
+fn a_link_in_place_of_an_accepted_config_shows_nothing_either() {
     let sandbox = Sandbox::gated("verify: ['true']\n");
     fs::write(sandbox.home().join("secret"), SECRET).expect("a file");
     sandbox.remove("ralph.yaml");
     symlink(sandbox.home().join("secret"), sandbox.path("ralph.yaml")).expect("a link");
-    let (reason, detail) = sandbox.stop("check").answer().held();
+    let (reason, detail) = sandbox.stop("check").answer().blocked();
     assert!(!reason.contains("hunter2") && !detail.contains("hunter2"), "{reason}\n{detail}");
     let ran = sandbox.ralph(&["verify"]).exits(3).says("leads out of the repo");
     assert!(!ran.stderr.contains("hunter2"), "{ran:#?}");
 }
 
 #[test]
-fn a_link_inside_of_the_repo_works() {
+fn a_link_inside_the_repo_works() {
     let sandbox = Sandbox::new();
     sandbox.file("config/gates.yaml", "verify: ['true']\n");
     symlink("config/gates.yaml", sandbox.path("ralph.yaml")).expect("a link");

@@ -1,7 +1,6 @@
 //! Starting a loop does not destroy the loop file of another tool.
 
-use crate::support::Sandbox;
-use crate::talk::{Talk, told};
+use ralph_testkit::{Sandbox, Session};
 
 const FILE: &str = ".claude/ralph-loop.local.md";
 
@@ -19,9 +18,10 @@ fn another_tools_loop_file_is_copied_before_it_is_overwritten() {
     {
         sandbox.file(FILE, text);
         let session = format!("session-{}", number + 1);
-        let answer = Talk::new(&sandbox, &session).command("ralph-loop", "fix --completion-promise DONE");
+        let answer =
+            Session::named(&sandbox, &session).command("ralph-loop", "fix --completion-promise DONE");
         let copy = format!("{FILE}.backup-{}", number + 1);
-        assert!(told(&answer).contains(&copy), "{answer:#?}");
+        assert!(answer.shown_to_user().contains(&copy), "{answer:#?}");
         assert_eq!(sandbox.read(&copy), *text);
         assert!(sandbox.read(FILE).contains("\nfix\n"), "{}", sandbox.read(FILE));
     }
@@ -39,16 +39,16 @@ fn on_the_command_line_too() {
 fn our_own_file_and_the_one_that_is_adopted_need_no_copy() {
     let sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
     sandbox.file(FILE, &foreign("fix it", "session-1"));
-    let talk = Talk::new(&sandbox, "session-1");
-    talk.uses("Bash").stops("Done.").held();
-    talk.uses("Bash").stops("Done.").held();
+    let talk = Session::new(&sandbox);
+    talk.agent_works_with("Bash").stops("Done.").blocked();
+    talk.agent_works_with("Bash").stops("Done.").blocked();
     talk.command("cancel-ralph", "");
     talk.command("ralph-loop", "fix --completion-promise DONE");
     let edited = sandbox.read(FILE).replace("DONE", "EDITED");
     sandbox.file(FILE, &edited);
-    talk.uses("Bash").stops("Not yet.").held();
+    talk.agent_works_with("Bash").stops("Not yet.").blocked();
     talk.command("cancel-ralph", "");
     let answer = talk.command("ralph-loop", "more --completion-promise DONE");
-    assert!(!told(&answer).contains("backup"), "{answer:#?}");
+    assert!(!answer.shown_to_user().contains("backup"), "{answer:#?}");
     assert!(!sandbox.exists(&format!("{FILE}.backup-1")));
 }

@@ -1,19 +1,19 @@
-//! `ralph verify` judges whatever was written to the log of its earlier runs, and those runs are no loop to be paused.
+//! `ralph verify` judges whatever was written to the log of its earlier runs, and those runs are not a loop to be paused.
 
 use std::fs;
 use std::path::PathBuf;
 
 use ralph_core::ledger::event::{CancelCause, Event, PauseCause};
-use ralph_core::ledger::line::{self, Head};
+use ralph_core::ledger::line::{self, ChainHead};
 use serde_json::{Value, json};
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 /// A repo in which `ralph verify` ran once, after which these events were added to the ledger of such runs.
 fn with(events: &[Event]) -> Sandbox {
     let sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
     sandbox.ralph(&["verify"]).exits(1);
-    let (mut head, mut text) = (Head::origin(), String::new());
+    let (mut head, mut text) = (ChainHead::origin(), String::new());
     let log = sandbox.ralph(&["log", "verify", "--json"]).success().stdout;
     let known: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
     let at = known[0]["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
@@ -43,7 +43,7 @@ fn began_with_a_goal() -> Event {
 }
 
 #[test]
-fn a_paused_or_ended_ledger_is_judged_all_the_same() {
+fn a_paused_or_ended_ledger_is_still_judged() {
     let paused = |why: PauseCause| Event::Paused { why };
     let cancelled = Event::Cancelled { why: CancelCause::Command };
     let table = [
@@ -65,7 +65,7 @@ fn a_paused_or_ended_ledger_is_judged_all_the_same() {
 }
 
 #[test]
-fn a_part_of_the_gates_is_looked_at_all_the_same() {
+fn a_subset_of_the_gates_still_runs() {
     let sandbox = with(&[Event::Paused { why: PauseCause::Command }]);
     sandbox.ralph(&["verify", "test -e done.txt"]).exits(1);
     sandbox.file("done.txt", "");
@@ -73,7 +73,7 @@ fn a_part_of_the_gates_is_looked_at_all_the_same() {
 }
 
 #[test]
-fn the_runs_of_verify_are_no_loop_to_pause_resume_or_cancel() {
+fn verify_runs_are_not_a_loop_to_pause_resume_or_cancel() {
     let sandbox = with(&[]);
     for (command, word) in [("pause", "verify"), ("resume", "verify"), ("cancel", "verify"), ("pause", "ver")]
     {

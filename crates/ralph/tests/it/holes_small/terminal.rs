@@ -1,4 +1,4 @@
-//! Nothing that a repo, a path or another tool's file says steers the terminal that it is shown on.
+//! Text from a repo, a path or another tool's file cannot control the terminal that it is shown on.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Ran, Sandbox};
+use ralph_testkit::{Finished, Pty, Sandbox};
 
 /// An operating-system command (the clipboard), colours, a cleared screen, one-byte controls, a bell, a backspace, text
-/// that runs backwards and the end of it all.
+/// that runs backwards and its end mark.
 const EVIL: &str = "a\u{1b}]52;c;ZXZpbA==\u{7}b\u{1b}[2Jc\u{9b}31md\u{9d}0;t\u{9c}e\u{7}f\u{8}g\u{202e}h\u{61c}i\u{1b}P+q\u{1b}\\j\u{7f}k\rl";
 
 const LINES: [&[&str]; 10] = [
@@ -27,12 +27,12 @@ const LINES: [&[&str]; 10] = [
 ];
 
 /// A trusted repo in a folder with such a name, with a session's loop that was adopted from such a file.
-struct Scene {
+struct EvilNames {
     sandbox: Sandbox,
     root: PathBuf,
 }
 
-impl Scene {
+impl EvilNames {
     fn new() -> Self {
         let sandbox = Sandbox::without_git();
         let root = sandbox.project().join(EVIL);
@@ -57,22 +57,18 @@ impl Scene {
         command
     }
 
-    fn ralph(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().expect("the binary"))
+    fn ralph(&self, arguments: &[&str]) -> Finished {
+        Finished::of(self.command(arguments).output().expect("the binary"))
     }
 
-    /// The same on a terminal, which `script` makes.
-    fn in_terminal(&self, arguments: &[&str]) -> Ran {
-        let command = self.command(arguments);
-        let line = format!("{} {}", command.get_program().to_string_lossy(), arguments.join(" "));
-        let mut script = Command::new("script");
-        script.args(["-qec", &line, "/dev/null"]).env_clear().current_dir(&self.root).stdin(Stdio::null());
-        script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        script.env("TERM", "xterm").env("PAGER", "cat");
-        Ran::of(script.output().expect("script"))
+    /// The same on a terminal.
+    fn in_terminal(&self, arguments: &[&str]) -> Finished {
+        let mut command = self.command(arguments);
+        command.env("TERM", "xterm").env("PAGER", "cat");
+        Pty::open().start(&command).finish()
     }
 
-    fn stop(&self) -> crate::support::Answer {
+    fn stop(&self) -> ralph_testkit::HookAnswer {
         self.sandbox
             .event(json!({
                 "session_id": "session-1",
@@ -95,14 +91,14 @@ fn steers(c: char) -> bool {
     (c.is_control() && !may.contains(&c)) || ('\u{202a}'..='\u{202e}').contains(&c) || c == '\u{61c}'
 }
 
-/// What is left once our own colours are taken out.
+/// The text without our own colours.
 fn without_our_colours(text: &str) -> String {
     let ours = ["0", "1", "2", "31", "32", "33", "91", "94", "96"];
     ours.iter().fold(text.to_owned(), |text, code| text.replace(&format!("\u{1b}[{code}m"), ""))
 }
 
 #[track_caller]
-fn is_harmless(ran: &Ran, what: &str) {
+fn is_harmless(ran: &Finished, what: &str) {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(!text.contains(['\u{1b}', '\r']) && !text.contains(steers), "{what}: {text:?}");
     }
@@ -110,8 +106,8 @@ fn is_harmless(ran: &Ran, what: &str) {
 
 #[test]
 fn a_task_and_a_path_with_escapes_come_out_as_plain_text() {
-    let scene = Scene::new();
-    let (reason, _) = scene.stop().held();
+    let scene = EvilNames::new();
+    let (reason, _) = scene.stop().blocked();
     assert!(!reason.contains(steers) && !reason.contains('\u{1b}'), "{reason:?}");
     for arguments in LINES {
         let ran = scene.ralph(arguments);
@@ -120,7 +116,7 @@ fn a_task_and_a_path_with_escapes_come_out_as_plain_text() {
         let mut ran = scene.in_terminal(arguments);
         // A terminal ends its lines with both.
         ran.stdout = without_our_colours(&ran.stdout).replace("\r\n", "\n");
-        // What draws while gates run moves the cursor; it only does so at the beginning of a line of its own.
+        // The progress display moves the cursor while gates run, only at the beginning of its own line.
         if *arguments != ["verify"] {
             is_harmless(&ran, &format!("{arguments:?} on a terminal"));
         }
@@ -135,8 +131,8 @@ fn a_task_and_a_path_with_escapes_come_out_as_plain_text() {
 
 #[test]
 fn a_log_that_is_followed_is_plain_text_too() {
-    let scene = Scene::new();
-    scene.stop().held();
+    let scene = EvilNames::new();
+    scene.stop().blocked();
     let mut child = scene
         .command(&["log", "-f"])
         .stdout(Stdio::piped())
@@ -145,14 +141,14 @@ fn a_log_that_is_followed_is_plain_text_too() {
         .expect("the binary");
     std::thread::sleep(Duration::from_millis(600));
     child.kill().expect("a child of ours");
-    let ran = Ran::of(child.wait_with_output().expect("an end"));
+    let ran = Finished::of(child.wait_with_output().expect("an end"));
     assert!(ran.stdout.contains("fix a"), "{ran:#?}");
     is_harmless(&ran, "log -f");
 }
 
 #[test]
 fn an_error_that_names_a_path_is_plain_text() {
-    let scene = Scene::new();
+    let scene = EvilNames::new();
     fs::remove_file(scene.root.join("ralph.yaml")).expect("removed");
     fs::create_dir(scene.root.join("ralph.yaml")).expect("a folder");
     for arguments in [&["verify"][..], &["status"], &["trust", "--show"]] {
@@ -164,7 +160,7 @@ fn an_error_that_names_a_path_is_plain_text() {
 
 #[test]
 fn a_driven_loop_is_shown_as_plain_text() {
-    let scene = Scene::new();
+    let scene = EvilNames::new();
     let task = format!("fix {EVIL}");
     let agent = "command:printf 'fix \\033]52;c;ZXZpbA==\\007 \\302\\2332J'; : > done";
     let ran = scene.ralph(&["loop", &task, "--agent", agent, "--max-iterations", "1"]);

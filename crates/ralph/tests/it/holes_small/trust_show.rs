@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::Sandbox;
+use ralph_testkit::Sandbox;
 
 const CONFIG: &str = "\
 enabled: true
@@ -43,16 +43,16 @@ fn everything_that_weakens_is_shown() {
         "$ make test  (7m)",
         "name: unit",
         "inputs: src/**, tests/** (only changes there count)",
-        "retries: 3 (a failure is tried again)",
+        "retries: 3 (a failure is retried)",
         "needs: build",
-        "parallel: runs beside its neighbours",
+        "parallel: runs together with its neighbours",
         "$ make slow  (2m, advisory: never blocks)",
         "attempts 2",
-        "errors in a row 9",
+        "consecutive errors 9",
         "at the limit: pause",
         "clock 3h",
         "stale_after off",
-        "holds: check, session",
+        "guards: check, session",
         "agent mine: ./agent.sh go",
         "max_iterations: 99",
         "reports: off",
@@ -81,7 +81,7 @@ fn the_json_has_every_field() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_written_out() {
+fn invisible_characters_are_escaped() {
     let table = [
         (r"npm test\u061C", "npm test<U+061C>"),
         (r"npm\u00A0test", "npm<U+00A0>test"),
@@ -106,7 +106,7 @@ fn what_cannot_be_seen_is_written_out() {
 
 /// The same for the names of agents, the files that count, and what changed since it was accepted.
 #[test]
-fn every_other_text_is_shown_like_that_too() {
+fn every_other_text_is_escaped_too() {
     let sandbox = Sandbox::gated("verify: [a]\n");
     sandbox.file(
         "ralph.yaml",

@@ -1,17 +1,17 @@
-//! What should happen, written from the rules of the session loop and from nothing else: none of this is asked of the
-//! product.
+//! The expected behaviour, written from the rules of the session loop only: no code of the program is used
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::step::{Command, Event, Plain, Start, Stop, Task, Who};
 
-/// Three equal stops are stuck.
+/// Three equal stops mean stuck.
 const EQUAL_STOPS: u32 = 3;
 
-/// The client ends a turn after so many holds without a tool call.
+/// The client overrides a hook after this many blocks without a tool call.
 const CLIENT_CAP: u32 = 8;
 
-/// So many errors in a row pause.
+/// This many errors in a row pause.
 const ERRORS: u32 = 3;
 
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Model {
     edits: u32,
     ann: Session,
     bob: Session,
-    /// Sessions whose loop ended outside of their stops since they last stopped.
+    /// Sessions whose loop ended outside their stops since they last stopped.
     freed: BTreeMap<String, Freed>,
     /// In the order in which they began.
     pub(super) loops: Vec<Loop>,
@@ -30,7 +30,7 @@ pub(super) struct Model {
     /// The loops that the last step may have shown.
     pub(super) touched: BTreeSet<usize>,
     waiting: BTreeMap<String, Waiting>,
-    /// Sessions of which it is not known what they have been told, after a kill.
+    /// Sessions whose pending notices are unknown, after a kill.
     unsure: BTreeSet<String>,
     /// Whether a kill may have come between a loop and its file.
     pub(super) file_is_unsure: bool,
@@ -38,16 +38,16 @@ pub(super) struct Model {
 
 #[derive(Clone, Debug)]
 struct Session {
-    /// A cleared session goes on under another name.
+    /// A cleared session continues under another name.
     generation: u32,
     is_there: bool,
     tool_calls: u32,
 }
 
-/// What a session has yet to be told, by words that stand in it.
+/// A notice that a session has not received yet, by words in it.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
-    person: Vec<String>,
+    user: Vec<String>,
     agent: Vec<String>,
 }
 
@@ -58,24 +58,26 @@ pub(super) struct Loop {
     promise: bool,
     most: Option<u32>,
     pub(super) session: Option<String>,
-    /// The session said that it ends, and has not come back.
+    /// The session announced its end, and has not come back.
     session_is_gone: bool,
-    pub(super) standing: Standing,
+    pub(super) status: LoopStatus,
     pub(super) attempts: u32,
     pub(super) agents: BTreeSet<String>,
     pub(super) errors: u32,
     pub(super) false_promises: u32,
     pub(super) renewals: u32,
-    /// Its file was deleted and nobody has looked since.
+    /// Its file was deleted and this was not detected yet.
     file_deleted: bool,
     promise_asked: bool,
-    last: Option<Held>,
+    last: Option<BlockedStop>,
     equal: u32,
     idle: u32,
+    /// An agent was called for the first time since the last judged stop.
+    called_agent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LoopStatus {
     Running,
     Paused(Cause),
     Ended(&'static str),
@@ -83,18 +85,19 @@ pub(super) enum Standing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    Person,
+    User,
     SessionEnded,
     Cleared,
-    /// Continuing grants the same once more.
+    /// Continuing grants the same budget again.
     Limit,
     ClientCap,
+    Stuck,
     Errors,
 }
 
-/// A stop that was not good enough.
+/// A blocked stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Held {
+struct BlockedStop {
     tree: Option<(bool, u32)>,
     gate_failed: bool,
     tool_call: Option<(String, u32)>,
@@ -103,19 +106,19 @@ struct Held {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) reply: Reply,
-    /// Words that must stand somewhere in it.
+    /// Words that must be somewhere in it.
     pub(super) says: Vec<String>,
-    /// It may tell more than that.
+    /// It may contain more than that.
     pub(super) or_more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Silent,
-    Held,
-    /// The person or the agent is told something, and nobody is held.
+    Blocked,
+    /// A message to the user or the agent, and no block.
     Told,
-    /// The hook answers the person itself; the agent is not called.
+    /// The hook answers the user itself; the agent is not called.
     Answered,
 }
 
@@ -129,7 +132,7 @@ impl Expected {
     }
 }
 
-/// Whether a session has yet to read that its loop ended outside of its stops.
+/// Whether a session must still read that its loop ended outside its stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Freed {
     Surely,
@@ -138,11 +141,11 @@ enum Freed {
 }
 
 impl Freed {
-    fn told_beside(self, mut expected: Expected) -> Expected {
+    fn reported_beside(self, mut expected: Expected) -> Expected {
         match self {
             Self::Perhaps => expected.or_more = true,
             Self::Surely => {
-                expected.says.push("ended outside of a stop".into());
+                expected.says.push("ended outside a stop".into());
                 if expected.reply == Reply::Silent {
                     expected.reply = Reply::Told;
                 }
@@ -152,19 +155,19 @@ impl Freed {
     }
 }
 
-/// Who can hear what waits, by what has happened.
+/// Who can receive pending notices, by the kind of event.
 #[derive(Clone, Copy)]
-struct Hears {
-    person: bool,
+struct Recipients {
+    user: bool,
     agent: bool,
 }
 
-/// What of the real thing decides where several ways are right.
+/// What the model takes from the real binary where several results are right.
 pub(super) trait Choices {
     /// Whether the real loop is cancelled.
     fn is_cancelled(&self, index: usize) -> bool;
     /// Whether the real loop belongs to that session.
-    fn is_carried_by(&self, index: usize, session: &str) -> bool;
+    fn is_attached_to(&self, index: usize, session: &str) -> bool;
 }
 
 impl Loop {
@@ -175,7 +178,7 @@ impl Loop {
             most,
             session,
             session_is_gone: false,
-            standing: Standing::Running,
+            status: LoopStatus::Running,
             attempts: 0,
             agents: BTreeSet::new(),
             errors: 0,
@@ -186,15 +189,16 @@ impl Loop {
             last: None,
             equal: 0,
             idle: 0,
+            called_agent: false,
         }
     }
 
     pub(super) fn is_running(&self) -> bool {
-        self.standing == Standing::Running
+        self.status == LoopStatus::Running
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.standing, Standing::Ended(_))
+        !matches!(self.status, LoopStatus::Ended(_))
     }
 
     fn is_without_session(&self) -> bool {
@@ -208,21 +212,22 @@ impl Loop {
     fn pause(&mut self, cause: Cause) -> bool {
         let runs = self.is_running();
         if runs {
-            self.standing = Standing::Paused(cause);
+            self.status = LoopStatus::Paused(cause);
         }
         runs
     }
 
     /// Errors are forgotten, everything else is kept.
-    fn go_on(&mut self) {
-        self.renewals += u32::from(self.standing == Standing::Paused(Cause::Limit));
-        self.standing = Standing::Running;
+    fn resume(&mut self) {
+        self.renewals += u32::from(self.status == LoopStatus::Paused(Cause::Limit));
+        self.status = LoopStatus::Running;
         self.errors = 0;
-        self.equal = self.equal.min(1);
+        self.equal = 0;
+        self.last = None;
         self.idle = 0;
     }
 
-    fn carried_by(&mut self, session: &str) {
+    fn attached_to(&mut self, session: &str) {
         self.session = Some(session.to_owned());
         self.session_is_gone = false;
         self.idle = 0;
@@ -279,24 +284,24 @@ impl Model {
         format!("{who:?}-{}", self.session(who).generation + 1).to_lowercase()
     }
 
-    /// Whoever is gone has to come back before anything else happens to them.
+    /// A session that is gone has to come back before any other event.
     pub(super) fn possible(&self, plain: Plain) -> Plain {
         match plain {
             Plain::In(who, _) if !self.session(who).is_there => Plain::In(who, Event::Begins),
-            // Nobody could say whose it is.
+            // Its owner could not be determined.
             Plain::DeleteFile if self.file_is_unsure => Plain::Edit,
             other => other,
         }
     }
 
-    /// Who of both is judged when stopping, this one rather than the other.
-    pub(super) fn who_is_held(&self, who: Who) -> Who {
+    /// Which of both is judged when stopping, preferring this one.
+    pub(super) fn who_is_blocked(&self, who: Who) -> Who {
         let other = match who {
             Who::Ann => Who::Bob,
             Who::Bob => Who::Ann,
         };
-        let held = |who: Who| self.own(&self.name(who)).is_some_and(|own| self.loops[own].is_running());
-        if held(other) && !held(who) { other } else { who }
+        let blocked = |who: Who| self.own(&self.name(who)).is_some_and(|own| self.loops[own].is_running());
+        if blocked(other) && !blocked(who) { other } else { who }
     }
 
     pub(super) fn is_there(&self, who: Who) -> bool {
@@ -328,7 +333,7 @@ impl Model {
     }
 
     pub(super) fn take(&mut self, plain: Plain, choices: &dyn Choices) -> Expected {
-        self.take_up_deletions(plain, choices);
+        self.detect_deletions(plain, choices);
         match plain {
             Plain::In(who, event) => self.event(who, event, choices),
             Plain::Command(command) => self.command(command),
@@ -349,11 +354,11 @@ impl Model {
         }
     }
 
-    /// Whoever deletes the file of a loop has cancelled it. Who has to do with that loop must see so; others may.
-    fn take_up_deletions(&mut self, plain: Plain, choices: &dyn Choices) {
+    /// Deleting the file of a loop cancels it. Sessions of that loop must detect it; others may.
+    fn detect_deletions(&mut self, plain: Plain, choices: &dyn Choices) {
         for index in self.open() {
             let must = match plain {
-                // A stop may hold the promise, which makes it a claim.
+                // A stop may contain the promise, which makes it a claim.
                 Plain::In(_, Event::Stop(_)) => false,
                 Plain::In(who, event) => {
                     let own = self.loops[index].session == Some(self.name(who));
@@ -373,12 +378,12 @@ impl Model {
     fn cancel_for_deletion(&mut self, index: usize) {
         let line = self.loops[index].cancelled_line();
         if let Some(session) = self.loops[index].session.clone() {
-            self.waiting.entry(session).or_default().person.push(line);
+            self.waiting.entry(session).or_default().user.push(line);
         }
         self.end_outside(index, "cancelled");
     }
 
-    /// Ends a loop outside of a stop: its session reads of it when it stops next.
+    /// Ends a loop outside a stop: its session reads about it at its next stop.
     fn end_outside(&mut self, index: usize, verdict: &'static str) {
         if let Some(session) = self.loops[index].session.clone() {
             self.freed.insert(session, Freed::Surely);
@@ -387,13 +392,13 @@ impl Model {
     }
 
     fn end(&mut self, index: usize, verdict: &'static str) {
-        self.loops[index].standing = Standing::Ended(verdict);
+        self.loops[index].status = LoopStatus::Ended(verdict);
         self.touched.insert(index);
     }
 
     fn event(&mut self, who: Who, event: Event, choices: &dyn Choices) -> Expected {
         let session = self.name(who);
-        let (expected, hears) = match event {
+        let (expected, recipients) = match event {
             Event::Stop(stop) => {
                 let tool_call = self.last_tool_call(who);
                 return self.stop(&session, stop, tool_call);
@@ -401,20 +406,22 @@ impl Model {
             Event::Start(start) => (self.start(&session, start, choices), (true, true)),
             Event::StartBare => {
                 let refused = Expected::new(Reply::Answered, "Nothing was started");
-                (self.carry_on(&session).unwrap_or(refused), (true, true))
+                (self.resume_loop(&session).unwrap_or(refused), (true, true))
             }
             Event::CancelCommand => (self.cancel(&session), (true, true)),
             Event::SaysPause => (self.pause(&session), (true, true)),
-            Event::SaysContinue => (self.carry_on(&session).unwrap_or_else(Expected::silent), (true, true)),
+            Event::SaysContinue => {
+                (self.resume_loop(&session).unwrap_or_else(Expected::silent), (true, true))
+            }
             Event::SaysOther => (Expected::silent(), (true, true)),
             Event::Begins => (self.begins(who, &session), (false, true)),
             Event::Ends => (self.ends(who, &session), (false, false)),
             Event::Clears => return self.clears(who, &session),
             Event::CallsAgent(n) => {
                 if let Some(one) = self.running(&session) {
-                    one.agents.insert(format!("{session}-{n}"));
+                    one.called_agent |= one.agents.insert(format!("{session}-{n}"));
                 }
-                // Nobody else hears anything; the agent itself hears by which gates it is judged.
+                // No other recipient gets a message; the agent itself is given its gates.
                 return Expected { or_more: true, ..Expected::silent() };
             }
             Event::AgentEnds(_) => {
@@ -428,10 +435,10 @@ impl Model {
                 (Expected::silent(), (false, false))
             }
         };
-        self.with_what_waits(&session, expected, Hears { person: hears.0, agent: hears.1 })
+        self.with_pending(&session, expected, Recipients { user: recipients.0, agent: recipients.1 })
     }
 
-    /// The own loop of a session where it runs; touched by whoever asks.
+    /// The session's own loop if it runs; marked as accessed.
     fn running(&mut self, session: &str) -> Option<&mut Loop> {
         let own = self.own(session)?;
         self.touched.insert(own);
@@ -443,7 +450,7 @@ impl Model {
             let one = &mut self.loops[own];
             match (start.replace, one.is_running()) {
                 (false, false) if one.task == start.task => {
-                    one.go_on();
+                    one.resume();
                     self.touched.insert(own);
                     return Expected::new(Reply::Told, "Loop resumed");
                 }
@@ -454,7 +461,7 @@ impl Model {
         let same: Vec<usize> =
             self.orphans().into_iter().filter(|index| self.loops[*index].task == start.task).collect();
         let claimed =
-            same.iter().find(|index| choices.is_carried_by(**index, session)).or(same.first()).copied();
+            same.iter().find(|index| choices.is_attached_to(**index, session)).or(same.first()).copied();
         if let Some(claimed) = claimed {
             self.claim(claimed, session);
             return Expected::new(Reply::Told, "Loop resumed");
@@ -472,12 +479,12 @@ impl Model {
     fn claim(&mut self, index: usize, session: &str) {
         self.touched.insert(index);
         self.freed.remove(session);
-        self.loops[index].go_on();
-        self.loops[index].carried_by(session);
+        self.loops[index].resume();
+        self.loops[index].attached_to(session);
     }
 
-    /// The own loop, else the only one whose session is gone.
-    fn carry_on(&mut self, session: &str) -> Option<Expected> {
+    /// The session's own loop, else the only one whose session is gone.
+    fn resume_loop(&mut self, session: &str) -> Option<Expected> {
         let meant = match (self.own(session), self.orphans().as_slice()) {
             (Some(own), _) if self.loops[own].is_running() => {
                 self.touched.insert(own);
@@ -502,11 +509,11 @@ impl Model {
 
     fn pause(&mut self, session: &str) -> Expected {
         match self.own(session) {
-            Some(own) if self.loops[own].pause(Cause::Person) => {
+            Some(own) if self.loops[own].pause(Cause::User) => {
                 self.touched.insert(own);
                 Expected::new(Reply::Answered, "Loop paused")
             }
-            // One that rests says again why.
+            // A paused loop repeats why.
             Some(own) if self.loops[own].is_open() => Expected::new(Reply::Answered, "Loop "),
             _ => Expected::silent(),
         }
@@ -514,17 +521,17 @@ impl Model {
 
     fn begins(&mut self, who: Who, session: &str) -> Expected {
         self.session_mut(who).is_there = true;
-        let Some(own) = self.own(session) else { return self.tell_of_orphans() };
+        let Some(own) = self.own(session) else { return self.report_orphans() };
         self.touched.insert(own);
         let one = &mut self.loops[own];
-        one.carried_by(session);
-        if one.standing == Standing::Paused(Cause::SessionEnded) {
-            one.go_on();
+        one.attached_to(session);
+        if one.status == LoopStatus::Paused(Cause::SessionEnded) {
+            one.resume();
         }
         Expected::new(Reply::Told, if one.is_running() { "Loop resumed" } else { "Loop " })
     }
 
-    fn tell_of_orphans(&self) -> Expected {
+    fn report_orphans(&self) -> Expected {
         if self.orphans().is_empty() {
             return Expected::silent();
         }
@@ -541,14 +548,14 @@ impl Model {
         Expected::silent()
     }
 
-    /// The loop moves along, paused.
+    /// The loop moves to the new session, paused.
     fn clears(&mut self, who: Who, session: &str) -> Expected {
         self.session_mut(who).generation += 1;
         let new = self.name(who);
-        let Some(own) = self.own(session) else { return self.tell_of_orphans() };
+        let Some(own) = self.own(session) else { return self.report_orphans() };
         self.touched.insert(own);
         self.loops[own].pause(Cause::Cleared);
-        self.loops[own].carried_by(&new);
+        self.loops[own].attached_to(&new);
         Expected::new(Reply::Told, "Loop ")
     }
 
@@ -558,7 +565,7 @@ impl Model {
         if one.errors == ERRORS {
             one.pause(Cause::Errors);
             let line = "Loop interrupted by errors".to_owned();
-            self.waiting.entry(session.to_owned()).or_default().person.push(line);
+            self.waiting.entry(session.to_owned()).or_default().user.push(line);
         }
     }
 
@@ -571,13 +578,13 @@ impl Model {
                 return Expected::silent();
             }
             Command::Pause => {
-                changed = open.iter().filter(|index| self.loops[**index].pause(Cause::Person)).count();
+                changed = open.iter().filter(|index| self.loops[**index].pause(Cause::User)).count();
             }
             Command::Resume => {
                 let rests = |index: &&usize| !self.loops[**index].is_running();
                 let resting: Vec<usize> = open.iter().filter(rests).copied().collect();
                 for index in &resting {
-                    self.loops[*index].go_on();
+                    self.loops[*index].resume();
                 }
                 changed = resting.len();
             }
@@ -586,7 +593,7 @@ impl Model {
         }
         self.touched.extend(open);
         match (changed, command) {
-            (0, Command::Reset) => Expected::new(Reply::Told, "No loop holds anybody here."),
+            (0, Command::Reset) => Expected::new(Reply::Told, "No active or paused loop in this repo."),
             (0, _) => Expected::new(Reply::Told, "No active Ralph loop found."),
             _ => Expected::silent(),
         }
@@ -597,7 +604,7 @@ impl Model {
         (calls > 0).then(|| (format!("{who:?}"), calls))
     }
 
-    /// Whether the gate is run for a stop, if nobody knows yet what it says of this tree.
+    /// Whether the gate is run for a stop, if there is no result for this tree yet.
     pub(super) fn runs_gate(&self, session: &str, stop: Stop) -> bool {
         let judged = |own: usize| self.loops[own].is_running() && !self.is_cancelled_by(own, stop);
         self.gated && self.own(session).is_some_and(judged)
@@ -619,22 +626,22 @@ impl Model {
             _ => Expected::silent(),
         };
         let expected = match self.freed.remove(session) {
-            Some(freed) if self.own(session).is_none() => freed.told_beside(expected),
+            Some(freed) if self.own(session).is_none() => freed.reported_beside(expected),
             _ => expected,
         };
-        // A second stop of a turn in which a stop was allowed says so.
+        // A second stop of a turn in which a stop was allowed is reported.
         let or_more = expected.or_more || self.own(session).is_none();
         let expected = Expected { or_more, ..expected };
-        // Whoever paused it: the person reads that it rests.
+        // Whether the user or the agent paused it, the user reads that it is paused.
         let rests =
             self.own(session).is_some_and(|own| self.loops[own].is_open() && !self.loops[own].is_running());
         let or_more = expected.or_more || rests;
-        let mut expected = self.with_what_waits(session, expected, Hears { person: true, agent: false });
+        let mut expected = self.with_pending(session, expected, Recipients { user: true, agent: false });
         expected.or_more |= or_more;
         expected
     }
 
-    /// A stop whose gate ran while other things happened: it counts for the loop that it was made for, if that still
+    /// A stop whose gate ran during other events: it counts for its loop if that loop still
     /// runs.
     pub(super) fn slow_stop_ends(&mut self, of: usize, session: &str, who: Who, stop: Stop) -> Expected {
         self.touched.insert(of);
@@ -651,31 +658,32 @@ impl Model {
                 expected
             }
         } else {
-            // Freed while the gate ran: whether it was said before is another stop's story.
+            // Freed while the gate ran: whether it was reported before depends on another stop.
             self.freed.remove(session);
-            Freed::Perhaps.told_beside(Expected::silent())
+            Freed::Perhaps.reported_beside(Expected::silent())
         };
         let or_more = expected.or_more;
-        let mut expected = self.with_what_waits(session, expected, Hears { person: true, agent: false });
+        let mut expected = self.with_pending(session, expected, Recipients { user: true, agent: false });
         expected.or_more |= or_more;
         expected
     }
 
-    /// The hook was killed while the gate ran: nothing is counted, and it is not kept quiet.
+    /// The hook was killed while the gate ran: nothing is counted, and it is reported.
     pub(super) fn killed(&mut self, session: &str) {
         let waiting = self.waiting.entry(session.to_owned()).or_default();
-        waiting.person.push("were cut off".into());
-        waiting.agent.push("were cut off".into());
+        waiting.user.push("were interrupted".into());
+        waiting.agent.push("were interrupted".into());
     }
 
-    /// What may have come of an event whose hook was killed: all of it, or nothing, or one of two things that it does one
-    /// after the other. The fullest comes first.
+    /// The possible results of an event whose hook was killed: all of it, nothing, or the first of two changes that
+    /// it makes one
+    /// after the other. The most complete comes first.
     pub(super) fn after_kill(&self, who: Who, event: Event, choices: &dyn Choices) -> Vec<Self> {
         let plain = Plain::In(who, event);
         let mut whole = self.clone();
         whole.take(plain, choices);
         let mut only_cancelled = self.clone();
-        only_cancelled.take_up_deletions(plain, choices);
+        only_cancelled.detect_deletions(plain, choices);
         let mut replaced = only_cancelled.clone();
         if let (Event::Start(Start { replace: true, .. }), Some(own)) = (event, replaced.own(&self.name(who)))
         {
@@ -683,7 +691,7 @@ impl Model {
         }
         let mut all = vec![whole, replaced, only_cancelled, self.clone()];
         for model in &mut all {
-            // The client goes on, whatever became of the hook.
+            // The client continues, whatever became of the hook.
             model.session_mut(who).is_there = !matches!(event, Event::Ends);
             model.waiting.clear();
             for session in [self.name(Who::Ann), self.name(Who::Bob)] {
@@ -704,7 +712,7 @@ impl Model {
         one.errors = 0;
         let gate_failed = gated && !self.green;
         let unpromised = one.promise && !stop.promised;
-        // Asked for once; where a gate has passed it is done without.
+        // Requested once; with a passing gate it is not required.
         if !gate_failed && (!unpromised || gated && one.promise_asked) {
             let (verdict, words) = if gated {
                 ("verified", "Loop done, verified")
@@ -716,45 +724,47 @@ impl Model {
         }
         one.promise_asked |= gated && !gate_failed;
         one.false_promises += u32::from(one.promise && stop.promised);
-        let held = Held { tree: gated.then_some(tree), gate_failed, tool_call };
-        let same_tool = one.last.as_ref().is_some_and(|last| last.tool_call == held.tool_call);
-        one.equal = if one.last.as_ref() == Some(&held) { one.equal + 1 } else { 1 };
+        let blocked = BlockedStop { tree: gated.then_some(tree), gate_failed, tool_call };
+        let called_agent = std::mem::take(&mut one.called_agent);
+        let same_tool =
+            !called_agent && one.last.as_ref().is_some_and(|last| last.tool_call == blocked.tool_call);
+        one.equal = if same_tool && one.last.as_ref() == Some(&blocked) { one.equal + 1 } else { 1 };
         one.idle = if same_tool { one.idle + 1 } else { 1 };
-        one.last = Some(held);
+        one.last = Some(blocked);
         let at_limit = one.most.is_some_and(|most| one.attempts >= most * (one.renewals + 1));
         if at_limit {
             one.pause(Cause::Limit);
             return Expected::new(Reply::Told, "Loop safety valve triggered");
         }
         if one.equal >= EQUAL_STOPS {
-            self.end(own, "stuck");
+            one.pause(Cause::Stuck);
             return Expected::new(Reply::Told, "Loop stuck");
         }
         if same_tool && one.idle >= CLIENT_CAP {
             one.pause(Cause::ClientCap);
-            return Expected::new(Reply::Told, "Loop let go, unverified");
+            return Expected::new(Reply::Told, "Loop released, unverified");
         }
         let line = format!("iteration {}", one.attempts);
-        Expected::new(Reply::Held, line)
+        Expected::new(Reply::Blocked, line)
     }
 
-    fn with_what_waits(&mut self, session: &str, mut expected: Expected, hears: Hears) -> Expected {
-        let hears_all = hears.person && hears.agent && expected.reply != Reply::Answered;
+    fn with_pending(&mut self, session: &str, mut expected: Expected, recipients: Recipients) -> Expected {
+        let reaches_all = recipients.user && recipients.agent && expected.reply != Reply::Answered;
         expected.or_more =
-            if hears_all { self.unsure.remove(session) } else { self.unsure.contains(session) };
+            if reaches_all { self.unsure.remove(session) } else { self.unsure.contains(session) };
         let Some(waiting) = self.waiting.get_mut(session) else { return expected };
-        let mut told = Vec::new();
-        if hears.person {
-            told.append(&mut waiting.person);
+        let mut message = Vec::new();
+        if recipients.user {
+            message.append(&mut waiting.user);
         }
-        // Who is answered by the hook does not reach the agent.
-        if hears.agent && expected.reply != Reply::Answered {
-            told.append(&mut waiting.agent);
+        // A prompt answered by the hook does not reach the agent.
+        if recipients.agent && expected.reply != Reply::Answered {
+            message.append(&mut waiting.agent);
         }
-        if expected.reply == Reply::Silent && !told.is_empty() {
+        if expected.reply == Reply::Silent && !message.is_empty() {
             expected.reply = Reply::Told;
         }
-        expected.says.append(&mut told);
+        expected.says.append(&mut message);
         expected
     }
 }

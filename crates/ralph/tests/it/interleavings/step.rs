@@ -1,4 +1,4 @@
-//! What can happen in a story, and how a story is read by a person.
+//! The steps of a story, and their readable form.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub(super) enum Task {
 impl Task {
     pub(super) fn words(self) -> &'static str {
         match self {
-            Self::Login => "mend the login",
+            Self::Login => "fix the login",
             Self::Search => "speed up the search",
         }
     }
@@ -38,11 +38,11 @@ impl Task {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Plain(Plain),
-    /// A stop whose gate takes its time, and what comes in between.
+    /// A stop with a slow gate, and an event in between.
     SlowStop(Who, Stop, Between),
     /// Both sessions stop at the same moment.
     BothStop(Stop, Stop),
-    /// `kill -9` of the event's hook so many microseconds after it began.
+    /// `kill -9` of the event's hook this many microseconds after it began.
     Killed(Who, Event, u16),
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Plain {
     Gate {
         green: bool,
     },
-    /// The tree becomes one that nobody has seen.
+    /// The tree changes to one without receipts.
     Edit,
 }
 
@@ -100,10 +100,10 @@ pub(super) struct Stop {
     pub(super) after_tool: bool,
 }
 
-/// What a person types in a terminal.
+/// A command that the user types in a terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
-    /// `ralph start`: a loop that no session carries yet.
+    /// `ralph start`: a loop without an attached session.
     Start(Task),
     Pause,
     Resume,
@@ -112,7 +112,7 @@ pub(super) enum Command {
 }
 
 pub(super) fn any_story() -> impl Strategy<Value = Story> {
-    // Without a loop there is little to see: most stories begin with one.
+    // Without a loop there is little to test: most stories begin with one.
     let first = option::weighted(0.9, any_start());
     (prop::bool::weighted(0.85), first, vec(any_step(), 5..=19)).prop_map(|(gated, first, rest)| {
         let first = first.map(|start| Step::Plain(Plain::In(Who::Ann, Event::Start(start))));
@@ -234,7 +234,7 @@ impl fmt::Display for Plain {
             Self::DeleteFile => f.write_str("the loop file is deleted"),
             Self::Gate { green: true } => f.write_str("the gate turns green"),
             Self::Gate { green: false } => f.write_str("the gate turns red"),
-            Self::Edit => f.write_str("somebody edits the tree"),
+            Self::Edit => f.write_str("the tree is edited"),
         }
     }
 }
@@ -253,7 +253,7 @@ impl fmt::Display for Event {
             Self::Ends => f.write_str("ends"),
             Self::Clears => f.write_str("types /clear"),
             Self::CallsAgent(n) => write!(f, "calls agent {n}"),
-            Self::AgentEnds(n) => write!(f, "hears from agent {n}"),
+            Self::AgentEnds(n) => write!(f, "gets the report of agent {n}"),
             Self::TurnFails => f.write_str("fails in its turn"),
         }
     }

@@ -1,8 +1,7 @@
-//! The real thing: a repo, two sessions, the binary, and what can be seen of it from outside.
+//! The real binary: a repo, two sessions, and what is visible from outside.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::process::{self, Child, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::model::{Choices, Reply};
 use super::step::{Command, Event, Plain, Who};
-use crate::support::{Ran, Sandbox};
+use ralph_testkit::{Finished, Sandbox};
 
 const LOOP_FILE: &str = ".claude/ralph-loop.local.md";
 
@@ -23,14 +22,14 @@ pub(super) struct World {
     ids: Vec<String>,
 }
 
-/// What a hook or a command said.
+/// The output of a hook or a command.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) reply: Reply,
     pub(super) text: String,
 }
 
-/// What can be seen after a step.
+/// What is visible after a step.
 pub(super) struct Seen<'a> {
     ids: &'a [String],
     pub(super) loops: BTreeMap<String, Value>,
@@ -57,7 +56,7 @@ impl Choices for Seen<'_> {
         self.loop_at(index).is_some_and(|state| state["status"]["verdict"] == "cancelled")
     }
 
-    fn is_carried_by(&self, index: usize, session: &str) -> bool {
+    fn is_attached_to(&self, index: usize, session: &str) -> bool {
         self.loop_at(index).is_some_and(|state| state["session"] == session)
     }
 }
@@ -67,8 +66,9 @@ impl World {
         let mut world = Self { sandbox: Sandbox::new(), edits: 0, slow_stops: 0, ids: Vec::new() };
         if gated {
             let (slow, started) = (world.outside("slow"), world.outside("started"));
-            // It says that it runs, waits for as long as its own number stands there, and looks at its colour. One whose
-            // hook was killed does not take the next one's wait for its own.
+            // It marks that it runs, waits while its own number is in the file, and then passes or fails. A gate
+            // whose hook was
+            // killed does not mistake the next one's wait for its own.
             let gate = format!(
                 "n=; test -e {slow} && read n < {slow}; while test -n \"$n\" && read m 2> /dev/null < {slow} \
                  && test \"$m\" = \"$n\"; do touch {started}-$n; sleep 0.02; done; test -e green"
@@ -76,7 +76,7 @@ impl World {
             world.sandbox.file("ralph.yaml", &format!("verify:\n  - {}\n", json!(gate)));
             world.sandbox.trust();
         }
-        // The sessions come from two clients that live as long as the story does.
+        // The sessions belong to two clients that live as long as the story.
         world.sandbox.set("CLAUDE_PROJECT_DIR", world.sandbox.project().display().to_string());
         world
     }
@@ -92,7 +92,7 @@ impl World {
             assert!(entry["damage"].is_null(), "a damaged ledger: {entry:#}");
             (entry["id"].as_str().expect("an id").to_owned(), entry["state"].clone())
         };
-        // One whose hook was killed before its first line is none.
+        // A loop whose hook was killed before its first line does not exist.
         let loops: BTreeMap<String, Value> =
             entries.map(state).filter(|(_, state)| state["status"]["status"] != "fresh").collect();
         let mut new: Vec<&String> = loops.keys().filter(|id| !self.ids.contains(id)).collect();
@@ -102,7 +102,7 @@ impl World {
         Seen { ids: &self.ids, loops, file }
     }
 
-    /// Does what the step says. `session` is the name by which the client knows it, `next` the one after a clear.
+    /// Performs the step. `session` is the client's name for it, `next` the one after a clear.
     pub(super) fn act(&mut self, plain: Plain, session: &str, next: &str) -> Said {
         match plain {
             Plain::In(who, event) => self.event(who, event, session, next),
@@ -158,17 +158,7 @@ impl World {
         for (key, value) in more.as_object().expect("fields") {
             input[key] = value.clone();
         }
-        let mut child = self
-            .sandbox
-            .command(&["hook", "claude"])
-            .env("CLAUDE_PID", client_of(who).to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary");
-        child.stdin.take().expect("a pipe").write_all(input.to_string().as_bytes()).expect("a reader");
-        child
+        self.sandbox.event(input).from_client(client_of(who)).spawn()
     }
 
     fn transcript(&self, who: Who) -> String {
@@ -190,10 +180,10 @@ impl World {
             Command::Cancel => self.sandbox.ralph(&["cancel"]),
             Command::Reset => self.sandbox.ralph(&["reset"]),
         };
-        // Nothing to resume is no success.
+        // Nothing to resume is an error.
         let code = if matches!(command, Command::Resume) && ran.stdout.contains("No active") { 3 } else { 0 };
         assert_eq!(ran.code, Some(code), "{ran:#?}");
-        let nothing = ["No active Ralph loop found.", "No loop holds anybody here."];
+        let nothing = ["No active Ralph loop found.", "No active or paused loop in this repo."];
         let found_nothing = nothing.iter().any(|line| ran.stdout.contains(line));
         let reply = if found_nothing { Reply::Told } else { Reply::Silent };
         Said { reply, text: ran.stdout }
@@ -202,13 +192,13 @@ impl World {
     /// From now on the gate waits.
     pub(super) fn slow_down(&mut self) {
         self.slow_stops += 1;
-        // In one go: a gate that saw half of it would not wait.
+        // Written atomically: a gate that saw half of it would not wait.
         let aside = self.outside("slow-next");
         fs::write(&aside, format!("{}\n", self.slow_stops)).expect("a file");
         fs::rename(aside, self.outside("slow")).expect("a file of ours");
     }
 
-    /// The gate goes on, and does not wait from now on.
+    /// The gate continues, and does not wait from now on.
     pub(super) fn speed_up(&self) {
         fs::remove_file(self.outside("slow")).expect("a file of ours");
     }
@@ -229,7 +219,7 @@ impl World {
     }
 }
 
-/// The name of an event, and what its input says beside what all of them say.
+/// The name of an event, and its specific input.
 fn call(session: &str, event: Event) -> (&'static str, Value) {
     let prompt = |words: &str| ("UserPromptSubmit", json!({"prompt": words}));
     let command = |name: &str, words: &str| {
@@ -262,16 +252,16 @@ impl Said {
         Self { reply: Reply::Silent, text: String::new() }
     }
 
-    /// What the hook of such an event says once it ends.
+    /// The output of the hook of such an event once it ends.
     pub(super) fn of(event: &str, hook: Child) -> Self {
-        let ran = Ran::of(hook.wait_with_output().expect("an end"));
+        let ran = Finished::of(hook.wait_with_output().expect("an end"));
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:#?}");
         if ran.stdout.is_empty() {
             return Self::nothing();
         }
         let value = ran.json();
         let reply = if value["decision"] == "block" && event == "Stop" {
-            Reply::Held
+            Reply::Blocked
         } else if value["decision"] == "block" || value["continue"] == false {
             Reply::Answered
         } else {
@@ -305,7 +295,7 @@ impl File {
     }
 }
 
-/// A process that is there as long as the test is, another one for each; none of the user's commands comes out of it.
+/// A process that lives as long as the test, one for each; it is not an ancestor of the user's commands.
 fn client_of(who: Who) -> u32 {
     static CLIENTS: OnceLock<[Child; 2]> = OnceLock::new();
     let start = || {

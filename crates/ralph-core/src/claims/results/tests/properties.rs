@@ -184,6 +184,18 @@ proptest! {
     }
 }
 
+/// A gate that is ended by its time-out stops printing anywhere.
+#[test]
+fn a_recording_that_is_cut_after_any_line_is_read_without_a_panic() {
+    for text in RECORDINGS.iter() {
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        // Every line of short ones, some of long ones.
+        for end in ends.iter().step_by(1 + ends.len() / 60) {
+            read(&text[..*end]);
+        }
+    }
+}
+
 #[test]
 fn of_a_very_long_output_both_ends_are_read() {
     let failure = &contents(&super::folder().join("pytest/one_failure.txt"));

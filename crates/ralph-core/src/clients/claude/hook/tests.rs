@@ -1,4 +1,4 @@
-//! The dialect against recorded inputs of the real client, and the exact bytes of the answers.
+//! Recorded inputs of the real client and the exact bytes of the answers.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ const SUBAGENT_STOP: &[u8] = include_bytes!("../../../../fixtures/claude/subagen
 const COMPACTION: &[u8] = include_bytes!("../../../../fixtures/claude/subagent_stop.compaction.json");
 
 #[test]
-fn half_of_a_character_is_no_reason_not_to_read_the_rest() {
+fn a_lone_surrogate_does_not_invalidate_the_input() {
     for (message, read) in [
         (r"ok \ud83d", "ok \u{fffd}"),
         (r"\ude00 \ud83d\ude00", "\u{fffd} 😀"),
@@ -32,7 +32,7 @@ fn the_sub_agents_name_is_read_from_the_real_payload() {
 }
 
 #[test]
-fn a_field_called_subagent_type_means_nothing() {
+fn a_field_called_subagent_type_is_ignored() {
     let call = parse(br#"{"hook_event_name":"SubagentStop","subagent_type":"check","agent_output":"x"}"#)
         .expect("JSON");
     assert_eq!(call.agent_type, None);
@@ -44,7 +44,7 @@ fn a_compaction_has_an_empty_agent_type() {
 }
 
 #[test]
-fn every_recorded_event_is_understood_or_none_of_our_business() {
+fn every_recorded_event_is_parsed_or_ignored() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/claude");
     let mut seen = 0;
     for entry in walk(folder) {
@@ -63,16 +63,16 @@ fn walk(folder: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn unreadable_input_is_an_error_not_a_panic() {
-    assert_eq!(parse(b""), Err(Unreadable::Empty));
-    assert_eq!(parse(b" \n"), Err(Unreadable::Empty));
+    assert_eq!(parse(b""), Err(HookInputError::Empty));
+    assert_eq!(parse(b" \n"), Err(HookInputError::Empty));
     for bytes in [&b"{"[..], b"[]", b"null", b"{}", br#"{"hook_event_name":7}"#, b"\xff\xfe"] {
-        assert!(matches!(parse(bytes), Err(Unreadable::NotAHookInput(_))), "{bytes:?}");
+        assert!(matches!(parse(bytes), Err(HookInputError::NotAHookInput(_))), "{bytes:?}");
     }
 }
 
 #[test]
 fn a_block_is_exactly_what_the_client_takes() {
-    let reply = HookReply::Block { reason: "one line".into(), detail: "all of it".into(), person: None };
+    let reply = HookReply::Block { reason: "one line".into(), detail: "all of it".into(), user: None };
     let bytes = render(&reply, &HookEvent::SubagentStop);
     assert_eq!(
         String::from_utf8(bytes.stdout).expect("text"),
@@ -82,13 +82,13 @@ fn a_block_is_exactly_what_the_client_takes() {
 }
 
 #[test]
-fn teammates_and_tasks_are_held_by_an_exit_code_and_words_on_stderr() {
-    let reply = HookReply::Block { reason: "why".into(), detail: "more".into(), person: Some("p".into()) };
+fn teammates_and_tasks_are_blocked_by_exit_code_and_stderr() {
+    let reply = HookReply::Block { reason: "why".into(), detail: "more".into(), user: Some("p".into()) };
     let task = HookEvent::TaskCompleted { id: "1".into(), subject: "s".into(), team: None };
     for event in [HookEvent::TeammateIdle, task] {
         let held = render(&reply, &event);
         assert_eq!((held.exit_code, held.stderr.as_str(), held.stdout.len()), (2, "why\n\nmore\n", 0));
-        assert_eq!(render(&HookReply::Silent, &event), Rendered::default());
+        assert_eq!(render(&HookReply::Silent, &event), RenderedReply::default());
     }
     assert_eq!(render(&reply, &HookEvent::SubagentStop).exit_code, 0);
 }
@@ -106,12 +106,12 @@ fn the_events_of_a_team_are_read_from_real_payloads() {
 }
 
 #[test]
-fn letting_go_says_nothing_or_a_message_and_never_allow() {
+fn allowing_prints_nothing_or_a_message_and_never_allow() {
     assert!(render(&HookReply::Silent, &HookEvent::SubagentStop).stdout.is_empty());
-    let reply = HookReply::Tell { person: Some("p".into()), agent: Some("a".into()) };
+    let reply = HookReply::Notify { user: Some("p".into()), agent: Some("a".into()) };
     let on =
         |event| serde_json::from_slice::<Value>(&render(&reply, &event).stdout).expect("one JSON object");
-    // Context on a stop event would hold the agent.
+    // Context on a stop event would block the agent.
     assert_eq!(on(HookEvent::Stop { background: Vec::new() }), json!({"systemMessage": "p"}));
     assert_eq!(
         on(HookEvent::UserPromptSubmit { prompt: "p".into() }),
@@ -121,7 +121,7 @@ fn letting_go_says_nothing_or_a_message_and_never_allow() {
 
 #[test]
 fn context_stays_below_what_the_client_shows_whole() {
-    let reply = HookReply::Block { reason: "r".into(), detail: "é".repeat(20_000), person: None };
+    let reply = HookReply::Block { reason: "r".into(), detail: "é".repeat(20_000), user: None };
     let value: Value =
         serde_json::from_slice(&render(&reply, &HookEvent::Stop { background: Vec::new() }).stdout)
             .expect("JSON");
@@ -137,7 +137,7 @@ proptest! {
 
     #[test]
     fn any_reason_becomes_one_json_object_with_one_decision(reason in ".{1,80}", detail in ".{0,300}") {
-        let reply = HookReply::Block { reason: reason.clone(), detail, person: None };
+        let reply = HookReply::Block { reason: reason.clone(), detail, user: None };
         let bytes = render(&reply, &HookEvent::SubagentStop);
         let value: Value = serde_json::from_slice(&bytes.stdout).expect("JSON");
         prop_assert_eq!(&value["decision"], "block");
@@ -148,17 +148,17 @@ proptest! {
 }
 
 #[test]
-fn the_person_is_told_by_the_main_session_only() {
+fn only_the_main_session_reaches_the_user() {
     let call = |event: &str, agent: &str| {
         parse(format!(r#"{{"hook_event_name":"{event}","session_id":"s"{agent}}}"#).as_bytes()).expect("JSON")
     };
     for event in ["UserPromptSubmit", "PostToolUse", "Stop"] {
-        assert!(can_tell_person(&call(event, "")), "{event}");
-        assert!(!can_tell_person(&call(event, r#","agent_id":"a1","agent_type":"worker""#)), "{event}");
+        assert!(reaches_user(&call(event, "")), "{event}");
+        assert!(!reaches_user(&call(event, r#","agent_id":"a1","agent_type":"worker""#)), "{event}");
     }
     // `--agent` names the main thread.
-    assert!(can_tell_person(&call("Stop", r#","agent_type":"check""#)));
-    assert!(!can_tell_person(&call("SubagentStop", r#","agent_id":"a1","agent_type":"check""#)));
+    assert!(reaches_user(&call("Stop", r#","agent_type":"check""#)));
+    assert!(!reaches_user(&call("SubagentStop", r#","agent_id":"a1","agent_type":"check""#)));
 }
 
 #[test]
@@ -169,12 +169,12 @@ fn an_answer_is_read_as_it_was_meant() {
     let tool = HookEvent::PreToolUse { tool: "LSP".into(), file: None };
     for (reply, event) in [
         (HookReply::Silent, stop()),
-        (HookReply::Tell { person: Some("p".into()), agent: None }, stop()),
-        (HookReply::Tell { person: Some("p".into()), agent: Some("a".into()) }, prompt()),
-        (HookReply::Block { reason: "r".into(), detail: "d".into(), person: Some("p".into()) }, stop()),
-        (HookReply::Block { reason: "r".into(), detail: "d".into(), person: None }, HookEvent::SubagentStop),
-        (HookReply::Answer { person: "p".into() }, command()),
-        (HookReply::Answer { person: "p".into() }, prompt()),
+        (HookReply::Notify { user: Some("p".into()), agent: None }, stop()),
+        (HookReply::Notify { user: Some("p".into()), agent: Some("a".into()) }, prompt()),
+        (HookReply::Block { reason: "r".into(), detail: "d".into(), user: Some("p".into()) }, stop()),
+        (HookReply::Block { reason: "r".into(), detail: "d".into(), user: None }, HookEvent::SubagentStop),
+        (HookReply::Answer { user: "p".into() }, command()),
+        (HookReply::Answer { user: "p".into() }, prompt()),
         (HookReply::Deny { reason: "r".into() }, tool),
     ] {
         assert_eq!(read_answer(&render(&reply, &event).stdout), reply, "{event:?}");

@@ -1,19 +1,19 @@
 use ralph_core::ledger::event::Event;
-use ralph_core::model::verdict::{Reason, Trouble};
+use ralph_core::model::verdict::{EvaluationError, Reason};
 use serde_json::json;
 
 use super::*;
 use crate::show::progress::sample;
 
-fn told() -> Vec<Value> {
-    let mut told = Vec::new();
+fn sample_events() -> Vec<Value> {
+    let mut events = Vec::new();
     sample::story(&mut |event| {
         let line = line(event, sample::at(0), None);
         assert!(!line.contains('\n'), "{line}");
         assert!(line.starts_with("{\"event\":\""), "{line}");
-        told.push(serde_json::from_str(&line).expect("JSON"));
+        events.push(serde_json::from_str(&line).expect("JSON"));
     });
-    told
+    events
 }
 
 fn last(state: &State, signal: Option<i32>) -> Value {
@@ -22,19 +22,19 @@ fn last(state: &State, signal: Option<i32>) -> Value {
 }
 
 #[test]
-fn every_piece_of_news_is_an_object_with_a_name_and_a_time() {
-    let told = told();
-    let mut names: Vec<&str> = told.iter().map(|line| line["event"].as_str().expect("a name")).collect();
+fn every_event_is_an_object_with_a_name_and_a_time() {
+    let events = sample_events();
+    let mut names: Vec<&str> = events.iter().map(|line| line["event"].as_str().expect("a name")).collect();
     names.dedup();
     let wanted = "begins iteration_began agent_session agent_used_tool agent_denied agent_said agent_unknown agent_result \
                   agent_ended gate_started gate_ended gate_finished gate_started gate_ended gate_finished tree_changed \
                   judged strategy_changed waits iteration_began agent_ended gate_started gate_ended gate_finished \
                   gate_started gate_ended gate_finished gate_started gate_ended gate_finished judged trouble ends";
     assert_eq!(names.join(" "), wanted);
-    assert!(told.iter().all(|line| line["at"] == "2026-01-02T03:04:05Z"));
+    assert!(events.iter().all(|line| line["at"] == "2026-01-02T03:04:05Z"));
 }
 
-/// Whoever writes a script reads the guide: every event and every field that is printed is in its table.
+/// The table in the guide must list every event and every field.
 #[test]
 fn the_guide_names_every_event_and_every_field() {
     let guide = include_str!("../../../../../../docs/driver.md");
@@ -47,8 +47,8 @@ fn the_guide_names_every_event_and_every_field() {
     let limit = AgentEvent::LimitReached { until: None, why: "x".into() };
     let more = [retry, limit].map(|event| line(&LoopEvent::Agent(event.clone()), sample::at(0), None));
     let more = more.into_iter().chain([left_out(1)]).map(|line| serde_json::from_str(&line).expect("JSON"));
-    for told in told().into_iter().chain(more) {
-        let Value::Object(fields) = told else { panic!("no object") };
+    for event in sample_events().into_iter().chain(more) {
+        let Value::Object(fields) = event else { panic!("no object") };
         let event = fields["event"].as_str().expect("a name");
         let row = row(event).unwrap_or_else(|| panic!("{event} is not in the guide"));
         assert!(fields["at"].is_string(), "{event}");
@@ -60,19 +60,19 @@ fn the_guide_names_every_event_and_every_field() {
 
 #[test]
 fn numbers_are_numbers() {
-    let told = told();
-    let first = |event: &str| told.iter().find(|line| line["event"] == event).expect(event);
+    let events = sample_events();
+    let first = |event: &str| events.iter().find(|line| line["event"] == event).expect(event);
     let begins = first("begins");
     assert_eq!((&begins["max_iterations"], &begins["max_cost_usd"]), (&json!(15), &json!(5.0)));
     assert_eq!(begins["max_seconds"], Value::Null);
-    assert_eq!(first("iteration_began")["approach"], "go_on");
+    assert_eq!(first("iteration_began")["approach"], "continue");
     let ended = first("agent_ended");
     assert_eq!(
         (&ended["how"], &ended["seconds"], &ended["cost_usd"]),
         (&json!("finished"), &json!(130.0), &json!(0.12))
     );
     assert_eq!(ended["denied"][0]["rule"], "Bash(curl:*)");
-    let failed = told.iter().find(|line| line["outcome"] == "failed").expect("a failing gate");
+    let failed = events.iter().find(|line| line["outcome"] == "failed").expect("a failing gate");
     assert_eq!(
         (&failed["gate"], &failed["exit_code"], &failed["seconds"]),
         (&json!("test"), &json!(101), &json!(3.1))
@@ -80,13 +80,13 @@ fn numbers_are_numbers() {
     let judged = first("judged");
     assert_eq!(
         (&judged["verdict"], &judged["code"], &judged["failing"]),
-        (&json!("held"), &json!("gates_failed"), &json!(["test"]))
+        (&json!("blocked"), &json!("gates_failed"), &json!(["test"]))
     );
     assert_eq!(first("waits")["until"], "2026-01-02T07:04:05Z");
 }
 
 #[test]
-fn the_end_says_how_it_ended_and_with_which_exit_code() {
+fn the_last_event_has_the_verdict_and_exit_code() {
     let fails = sample::test_fails;
     let most = Some(LimitHit::Attempts { most: 2 });
     let cost = Some(LimitHit::Cost { most: Micros::new(1) });
@@ -114,7 +114,7 @@ fn the_end_says_how_it_ended_and_with_which_exit_code() {
         (interrupted.clone(), Some(15), "paused", "gates_failed", 143),
         (interrupted, None, "paused", "gates_failed", 3),
         (denied, None, "paused", "gates_failed", 3),
-        (sample::held(), Some(15), "open", "gates_failed", 143),
+        (sample::blocked(), Some(15), "open", "gates_failed", 143),
     ];
     for (state, signal, verdict, code, exit_code) in table {
         let line = last(&state, signal);
@@ -131,18 +131,18 @@ fn the_end_says_how_it_ended_and_with_which_exit_code() {
 }
 
 #[test]
-fn a_judgement_that_could_not_be_made_is_none() {
-    let mut state = sample::held();
-    let trouble = Trouble::Busy { why: "busy".into() };
-    state.apply(sample::at(300), &Event::CannotTell { trouble, in_a_row: 1, verdict: Verdict::Held });
+fn a_failed_evaluation_is_not_a_judgement() {
+    let mut state = sample::blocked();
+    let trouble = EvaluationError::Busy { why: "busy".into() };
+    state.apply(sample::at(300), &Event::NotEvaluated { trouble, in_a_row: 1, verdict: Verdict::Blocked });
     let line: Value =
         serde_json::from_str(&line(&LoopEvent::judged(2, &state), sample::at(0), None)).expect("JSON");
-    assert_eq!((&line["verdict"], &line["why"]), (&json!("cannot_tell"), &json!("busy")));
+    assert_eq!((&line["verdict"], &line["why"]), (&json!("not_evaluated"), &json!("busy")));
 }
 
-/// Another process can follow a loop: nothing of an event is lost on the way.
+/// Another process can follow a loop: no part of an event is lost.
 #[test]
-fn an_event_comes_back_from_json_as_it_was() {
+fn events_round_trip_through_json() {
     sample::story(&mut |event| {
         let text = serde_json::to_string(event).expect("JSON");
         assert_eq!(serde_json::from_str::<LoopEvent>(&text).expect("an event"), *event, "{text}");

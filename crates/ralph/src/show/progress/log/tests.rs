@@ -24,7 +24,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_loop_has_one_log_that_is_gone_on_with() {
+fn a_resumed_loop_continues_its_log() {
     let home = tempfile::tempdir().expect("a folder");
     let dir = home.path().join("logs");
     let mut log = open(&dir, "mine-1", 0);
@@ -36,14 +36,14 @@ fn a_loop_has_one_log_that_is_gone_on_with() {
     let text = fs::read_to_string(dir.join("loop-latest.log")).expect("the link leads to it");
     assert!(text.contains("2026-01-02 03:04:06   gate test failed (exit 101) in 3.1s\n"), "{text}");
     assert!(
-        text.ends_with("2026-01-02 05:04:06 no progress: the next iteration begins in another way\n"),
+        text.ends_with("2026-01-02 05:04:06 no progress; the next iteration tries a different approach\n"),
         "{text}"
     );
     assert_eq!((mode(&dir), mode(&dir.join("loop-latest.log"))), (0o700, 0o600));
 }
 
 #[test]
-fn the_latest_is_that_of_the_loop_that_was_driven_last() {
+fn latest_points_to_the_last_driven_loop() {
     let home = tempfile::tempdir().expect("a folder");
     let dir = home.path();
     let latest = || fs::read_link(dir.join(LATEST)).expect("a link").to_str().expect("text").to_owned();
@@ -58,7 +58,7 @@ fn the_latest_is_that_of_the_loop_that_was_driven_last() {
 }
 
 #[test]
-fn the_newest_fifty_are_kept_and_nothing_else_is_touched() {
+fn keeps_the_newest_fifty_logs_only() {
     let home = tempfile::tempdir().expect("a folder");
     let dir = home.path();
     fs::write(dir.join("notes.log"), "mine").expect("a file");
@@ -83,7 +83,7 @@ fn the_newest_fifty_are_kept_and_nothing_else_is_touched() {
 }
 
 #[test]
-fn an_agent_that_floods_leaves_room_for_the_loop() {
+fn agent_output_leaves_room_for_the_loop() {
     let home = tempfile::tempdir().expect("a folder");
     let mut log = open(home.path(), "flood", 0);
     log.room = Room { for_agent: 2_000, for_loop: 4_000 };
@@ -95,8 +95,8 @@ fn an_agent_that_floods_leaves_room_for_the_loop() {
     let text = || fs::read_to_string(home.path().join(LATEST)).expect("the log");
     let so_far = text();
     assert!(so_far.len() < 2_400, "{}", so_far.len());
-    assert_eq!(so_far.matches("what the agent does is not logged any more").count(), 1);
-    assert!(so_far.ends_with("begins in another way\n"));
+    assert_eq!(so_far.matches("agent output is no longer logged").count(), 1);
+    assert!(so_far.ends_with("tries a different approach\n"));
     for _ in 0..1_000 {
         log.receive(&LoopEvent::StrategyChanged, at(0)).expect("room");
     }
@@ -108,7 +108,7 @@ fn an_agent_that_floods_leaves_room_for_the_loop() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_says_so() {
+fn reports_a_log_that_cannot_be_opened() {
     let home = tempfile::tempdir().expect("a folder");
     let file = home.path().join("logs");
     fs::write(&file, "not a folder").expect("a file");

@@ -10,13 +10,13 @@ use crate::show::terminal::inline::tests::Screen;
 
 const SIZE: Size = Size { columns: 80, rows: 24 };
 
-/// Keeps what is sent to it.
+/// Records what is written to it.
 #[derive(Clone, Default)]
 struct Tape(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Tape {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+        self.0.lock().expect("the lock is not poisoned").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -25,7 +25,7 @@ impl Write for Tape {
     }
 }
 
-/// Takes nothing, as after Ctrl-S.
+/// Blocks, as after Ctrl-S.
 struct Stopped;
 
 impl Write for Stopped {
@@ -45,7 +45,7 @@ fn view(plan: &DrivePlan, tasks: Option<TasksLook>, to: impl Write + Send + 'sta
 
 fn shown(tape: &Tape) -> String {
     let mut screen = Screen::new();
-    screen.take(std::str::from_utf8(&tape.0.lock().expect("nobody panicked")).expect("text"));
+    screen.take(std::str::from_utf8(&tape.0.lock().expect("the lock is not poisoned")).expect("text"));
     screen.text()
 }
 
@@ -58,7 +58,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_finished_loop_leaves_its_lines_and_nothing_that_moves() {
+fn a_finished_loop_leaves_only_its_lines() {
     let (plan, tape) = (sample::plan(), Tape::default());
     let mut view = view(&plan, None, tape.clone());
     wait_until("it is drawn", || shown(&tape).contains("starting"));
@@ -78,7 +78,7 @@ fn a_finished_loop_leaves_its_lines_and_nothing_that_moves() {
 }
 
 #[test]
-fn it_lives_while_nothing_happens_and_ticked_boxes_are_seen() {
+fn redraws_without_events_and_shows_ticked_checkboxes() {
     let ticked = Arc::new(AtomicUsize::new(1));
     let (plan, tape, shared) = (sample::plan(), Tape::default(), Arc::clone(&ticked));
     let tasks: TasksLook =
@@ -94,7 +94,7 @@ fn it_lives_while_nothing_happens_and_ticked_boxes_are_seen() {
 }
 
 #[test]
-fn a_terminal_that_takes_nothing_holds_nobody_up() {
+fn a_blocked_terminal_does_not_delay_the_loop() {
     let plan = sample::plan();
     let mut view = view(&plan, None, Stopped);
     let said = AgentEvent::Said { text: "word ".repeat(100) };

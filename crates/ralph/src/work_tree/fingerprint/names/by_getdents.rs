@@ -1,4 +1,4 @@
-//! By the system's own call, many names at a time into memory that is kept: `readdir` allocates for each name.
+//! Uses the `getdents` system call with a reused buffer: `readdir` allocates for each name.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
 
-/// Holds all names of most folders.
+/// Large enough for all names of most folders.
 const SIZE: usize = 32 * 1024;
 
 #[derive(Default)]

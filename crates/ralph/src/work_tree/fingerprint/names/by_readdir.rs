@@ -1,4 +1,4 @@
-//! By what every Unix has.
+//! Uses `readdir`, which every Unix has.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,8 @@ impl Buffer {
         folder: BorrowedFd<'_>,
         mut note: impl FnMut(&CStr, FileType),
     ) -> rustix::io::Result<()> {
-        // Not opened once more: a folder that may be listed but not entered can only be opened from above.
+        // Duplicated instead of reopened: a folder that may be listed but not entered can only be opened from its
+        // parent.
         for entry in Dir::new(fcntl_dupfd_cloexec(folder, 0)?)? {
             let entry = entry?;
             note(entry.file_name(), entry.file_type());
