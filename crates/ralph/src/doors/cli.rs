@@ -1,5 +1,6 @@
 //! The commands for users and scripts: one definition for parsing, help and completion; one file per command.
 
+mod audit;
 mod cancel;
 mod completions;
 mod context;
@@ -73,6 +74,8 @@ enum Command {
     Loop(loop_command::Arguments),
     /// Show a loop's report, or write one for work done without a loop
     Report(report::Arguments),
+    /// Check that the records of loops are the ones that were written
+    Audit(audit::Arguments),
     /// Show what an iteration of a driven loop changed
     Diff(diff::Arguments),
     /// Start a loop: its session's stops are blocked until the task is verified
@@ -138,6 +141,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Log(arguments) => log::run(&arguments),
         Command::Loop(arguments) => loop_command::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Start(arguments) => start::run(&arguments),
         Command::State(arguments) => state::run(&arguments),
