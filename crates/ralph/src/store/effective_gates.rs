@@ -54,6 +54,11 @@ impl EffectiveGates {
         self.config.enabled && (self.broken.is_some() || !self.config.gates.is_empty())
     }
 
+    /// The same for a loop that ships: claims about the code are left out of its tree.
+    pub(crate) fn for_shipping(self) -> Self {
+        Self { config: self.config.for_shipping(), ..self }
+    }
+
     /// No gates: nothing was accepted.
     pub(crate) fn nothing() -> Self {
         let config = Config::default();

@@ -42,7 +42,7 @@ impl Story {
             preset: preset.name.into(),
             definition: Some(Digest::of("x")),
             limits: Limits::new(preset, Clocks { stale_after: None, clock: None }),
-            goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None }),
+            goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None, ship: None }),
             prompt: None,
             drive: driven.then_some(options),
             rewritten: Vec::new(),

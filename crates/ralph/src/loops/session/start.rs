@@ -118,6 +118,7 @@ impl LoopStart<'_> {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
         };
         let most = match file.max_iterations {
             0 => Attempts::Unlimited,
@@ -222,7 +223,7 @@ impl LoopStart<'_> {
                 StartRefused::new(format!("unknown language `{tag}`"), "use one of: en, zh-TW, zh-CN, es")
             })?),
         };
-        Ok(Goal { task, promise, list, archive: request.archive, lang })
+        Ok(Goal { task, promise, list, archive: request.archive, lang, ship: None })
     }
 
     /// Resumes a loop over the same work whose session is gone.

@@ -300,7 +300,7 @@ impl LoopStop<'_> {
                 Ok(notify_user(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
             Decision::Wait { what, .. } => Ok(notify_user(texts.waiting(what))),
-            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 
