@@ -433,8 +433,8 @@ pub(crate) fn leave_default_branch(
     Ok(Some(Event::Shipped(ShipStep::SwitchedBranch { branch: plan.branch.clone() })))
 }
 
-/// Where this branch stands, for scripts; an error if the forge cannot be asked.
-pub(crate) fn phase_of(root: &Path, scratch: &Path) -> Result<ForgeSeen, ForgeError> {
+/// What the forge says about the branch that is checked out here.
+pub(crate) fn branch_on_forge(root: &Path, scratch: &Path) -> Result<ForgeSeen, ForgeError> {
     let git = UserGit::find(root, scratch)
         .map_err(|error| ForgeError::new(error.to_string(), "run it in a git repository"))?;
     let head = GitHead::of(root);

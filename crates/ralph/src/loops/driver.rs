@@ -315,7 +315,7 @@ impl ActiveDrive<'_> {
         self.driver.follow.receive(&LoopEvent::Waits { until, why: why.to_owned() });
         loop {
             let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
-            if left.is_zero() || self.driver.signals.stop.wait(left.min(LOOK_EVERY)) {
+            if left.is_zero() || self.driver.signals.stop.wait(clock::real(left).min(LOOK_EVERY)) {
                 // The process that cancelled the wait has already recorded it.
                 return Ok(self.driver.ledger.state()?);
             }

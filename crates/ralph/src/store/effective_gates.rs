@@ -30,7 +30,7 @@ pub(crate) enum GatesLookup {
 }
 
 /// An accepted definition, and how the repo's file differs from it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EffectiveGates {
     pub(crate) layout: Layout,
     /// `None` if nothing was accepted.

@@ -4,6 +4,7 @@
 //! Needs `gh` (Debian package `gh`), which `.ci/run` installs: `cargo test -p ralph --test ship`.
 
 mod headless;
+mod never_fooled;
 mod scene;
 
 /// The binary under test.
