@@ -88,7 +88,18 @@ impl Default for Config {
         let (guard, budget) = (Guard::default(), Budget::default());
         let not_read = Vec::new();
         let (ship, left_out) = (ShipSettings::default(), Vec::new());
-        Self { enabled: true, gates, guard, budget, agents, reports: None, worktree: None, ship, left_out, not_read }
+        Self {
+            enabled: true,
+            gates,
+            guard,
+            budget,
+            agents,
+            reports: None,
+            worktree: None,
+            ship,
+            left_out,
+            not_read,
+        }
     }
 }
 

@@ -388,7 +388,8 @@ impl ForgeState {
     fn look(&mut self, variables: &Value) -> Reply {
         let (branch, commit) =
             (variables["branch"].as_str().unwrap_or_default(), variables["oid"].as_str().unwrap_or_default());
-        let pulls: Vec<ScriptedPull> = self.pulls.iter().filter(|pull| pull.branch == branch).rev().cloned().collect();
+        let pulls: Vec<ScriptedPull> =
+            self.pulls.iter().filter(|pull| pull.branch == branch).rev().cloned().collect();
         let nodes: Vec<Value> = pulls
             .iter()
             .map(|pull| {
@@ -436,7 +437,8 @@ impl ForgeState {
         }
         let from: usize = after.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
         let to = (from + self.page).min(checks.len());
-        let nodes: Vec<Value> = checks[from..to].iter().enumerate().map(|(at, check)| node(check, from + at)).collect();
+        let nodes: Vec<Value> =
+            checks[from..to].iter().enumerate().map(|(at, check)| node(check, from + at)).collect();
         json!({
             "checkSuites": {"nodes": []},
             "statusCheckRollup": {"contexts": {
@@ -450,7 +452,8 @@ impl ForgeState {
     fn create(&mut self, body: &Value) -> Reply {
         let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
         let branch = text("head").split_once(':').map(|(_, branch)| branch.to_owned()).unwrap_or_default();
-        if self.pulls.iter().any(|pull| pull.branch == branch && pull.state == "OPEN" && pull.fork.is_none()) {
+        if self.pulls.iter().any(|pull| pull.branch == branch && pull.state == "OPEN" && pull.fork.is_none())
+        {
             let errors = json!([{"message": format!("A pull request already exists for o:{branch}.")}]);
             return reply(422, &json!({"message": "Validation Failed", "errors": errors}));
         }

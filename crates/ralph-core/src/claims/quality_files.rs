@@ -1,6 +1,6 @@
 //! Claims about the quality of the code, in files: the agent's audit, its evidence, and another tool's gate file.
 //!
-//! All are written by whoever wrote the code. A claim can hold a loop back; it never verifies one.
+//! The agent that wrote the code can write all of them. A claim can block a loop; it never verifies one.
 
 /// What is wrong with an audit report; none if it states PASS and no finding of the levels that must be fixed.
 ///
@@ -181,7 +181,16 @@ mod tests {
         ] {
             assert_eq!(evidence_problem(text), None, "{text}");
         }
-        for text in ["", "# Evidence", "nothing yet", "```\n```", "-", "- ", "| what | result |\n| --- | --- |", "---"] {
+        for text in [
+            "",
+            "# Evidence",
+            "nothing yet",
+            "```\n```",
+            "-",
+            "- ",
+            "| what | result |\n| --- | --- |",
+            "---",
+        ] {
             assert!(evidence_problem(text).is_some(), "{text}");
         }
     }
@@ -195,9 +204,14 @@ mod tests {
         ] {
             assert_eq!(gate_file_problem(text), None, "{text}");
         }
-        for text in
-            ["", "2026-01-27", "typecheck: PASS\ntest: FAIL\n", "tests failed", "test: passed\nbuild: skipped", "test=error"]
-        {
+        for text in [
+            "",
+            "2026-01-27",
+            "typecheck: PASS\ntest: FAIL\n",
+            "tests failed",
+            "test: passed\nbuild: skipped",
+            "test=error",
+        ] {
             assert!(gate_file_problem(text).is_some(), "{text}");
         }
     }

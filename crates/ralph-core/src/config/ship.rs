@@ -23,7 +23,8 @@ pub(super) fn settings(entry: Spanned<RawShip>) -> Result<ShipSettings, ConfigPr
     };
     let (labels, reviewers) = (texts(raw.labels), texts(raw.reviewers));
     let names = labels.iter().chain(&reviewers).chain(&raw.base);
-    let is_odd = |text: &&String| text.trim().is_empty() || text.contains('\n') || foreign_text::deceives(text);
+    let is_odd =
+        |text: &&String| text.trim().is_empty() || text.contains('\n') || foreign_text::deceives(text);
     if let Some(odd) = names.clone().find(is_odd) {
         let shown: String = odd.chars().filter(|c| !c.is_control()).take(60).collect();
         return Err(place.problem(

@@ -637,4 +637,6 @@ fn trouble(reports: &[GateReport]) -> EvaluationError {
 #[cfg(test)]
 mod session_tests;
 #[cfg(test)]
+mod ship_tests;
+#[cfg(test)]
 mod tests;

@@ -514,7 +514,11 @@ impl FailureMark {
 
     /// One digest of it all, without the messages of its tests.
     pub(crate) fn digest(&self) -> Digest {
-        Digest::of_parts([self.gate.as_str().as_bytes(), self.outcome.as_bytes(), self.text.as_str().as_bytes()])
+        Digest::of_parts([
+            self.gate.as_str().as_bytes(),
+            self.outcome.as_bytes(),
+            self.text.as_str().as_bytes(),
+        ])
     }
 
     /// Whether the gate fails in the same way: the same tests and problems, regardless of their messages.

@@ -134,11 +134,15 @@ impl ShipView<'_> {
         if self.merged().is_some() {
             return ShipOutcome::Passed;
         }
-        let of_loop = self.forge.pull_requests.iter().find(|found| Some(found.number) == self.state.pull_request);
+        let of_loop =
+            self.forge.pull_requests.iter().find(|found| Some(found.number) == self.state.pull_request);
         match of_loop {
             Some(found) if found.state == PullRequestState::Merged => {
                 return needs_user(
-                    format!("pull request #{} was merged at another commit than the one whose gates passed", found.number),
+                    format!(
+                        "pull request #{} was merged at another commit than the one whose gates passed",
+                        found.number
+                    ),
                     "look at the pull request; start a new loop for what is left",
                 );
             }
@@ -234,7 +238,9 @@ impl ShipView<'_> {
             CiSummary::Green(_) => ShipOutcome::Passed,
             CiSummary::NoChecks if self.plan.settings.no_ci => ShipOutcome::Passed,
             CiSummary::Failed(checks) => ShipOutcome::CiFailed { reports: reports(&checks), url },
-            CiSummary::NoChecks => self.waits("ci", format!("CI of {}: no check was reported yet", short(self.head()))),
+            CiSummary::NoChecks => {
+                self.waits("ci", format!("CI of {}: no check was reported yet", short(self.head())))
+            }
             CiSummary::Pending(names) => {
                 self.waits("ci", format!("CI of {}: {}", short(self.head()), shown(&names)))
             }

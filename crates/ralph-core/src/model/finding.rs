@@ -76,15 +76,28 @@ impl Finding {
 pub enum ShipOutcome {
     Passed,
     /// The agent can change it: what is missing, and the next action.
-    Unmet { what: String, next: String },
+    Unmet {
+        what: String,
+        next: String,
+    },
     /// CI failed; the reports hold what its logs say.
-    CiFailed { reports: Vec<GateReport>, url: String },
+    CiFailed {
+        reports: Vec<GateReport>,
+        url: String,
+    },
     /// ralph does this itself.
     ToDo(ShipAction),
     /// Somebody else has to finish first, at the latest by the wait's deadline.
-    NotYet { what: String, until: Timestamp, wait: ShipWait },
+    NotYet {
+        what: String,
+        until: Timestamp,
+        wait: ShipWait,
+    },
     /// Only the user can decide.
-    NeedsUser { what: String, next: String },
+    NeedsUser {
+        what: String,
+        next: String,
+    },
     CannotTell(EvaluationError),
 }
 

@@ -22,7 +22,7 @@ pub struct Goal {
     pub lang: Option<Lang>,
     /// Where it ends beyond the gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ship: Option<ShipPlan>,
+    pub ship: Option<Box<ShipPlan>>,
 }
 
 /// Where the task list is.

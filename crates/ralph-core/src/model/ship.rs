@@ -298,12 +298,25 @@ impl ForgeSeen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShipAction {
     /// Leave the default branch.
-    SwitchBranch { branch: String },
+    SwitchBranch {
+        branch: String,
+    },
     /// Commit what the agent left.
-    Commit { files: Vec<String> },
-    Push { branch: String, commit: String },
-    OpenPullRequest { branch: String, base: String },
-    Merge { number: u64, commit: String },
+    Commit {
+        files: Vec<String>,
+    },
+    Push {
+        branch: String,
+        commit: String,
+    },
+    OpenPullRequest {
+        branch: String,
+        base: String,
+    },
+    Merge {
+        number: u64,
+        commit: String,
+    },
 }
 
 impl ShipAction {
@@ -331,12 +344,26 @@ pub struct ShipWait {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum ShipStep {
-    SwitchedBranch { branch: String },
-    Committed { commit: String },
-    Pushed { branch: String, commit: String },
+    SwitchedBranch {
+        branch: String,
+    },
+    Committed {
+        commit: String,
+    },
+    Pushed {
+        branch: String,
+        commit: String,
+    },
     /// Opened, or found open.
-    PullRequest { number: u64, url: String },
-    Merged { number: u64, url: String, commit: String },
+    PullRequest {
+        number: u64,
+        url: String,
+    },
+    Merged {
+        number: u64,
+        url: String,
+        commit: String,
+    },
 }
 
 /// Where a branch stands, for scripts.

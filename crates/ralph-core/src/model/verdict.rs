@@ -212,17 +212,41 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "trouble", rename_all = "snake_case")]
 pub enum EvaluationError {
-    Config { file: String, problem: ConfigProblem },
-    GateCouldNotStart { gate: GateName, why: String },
-    Deadline { gates: Vec<GateName> },
-    Tree { why: String },
-    Busy { why: String },
-    NoReceipt { gate: GateName },
-    TaskListGone { file: String },
-    TaskListEmpty { file: String },
-    TaskListUnreadable { file: String, why: String },
+    Config {
+        file: String,
+        problem: ConfigProblem,
+    },
+    GateCouldNotStart {
+        gate: GateName,
+        why: String,
+    },
+    Deadline {
+        gates: Vec<GateName>,
+    },
+    Tree {
+        why: String,
+    },
+    Busy {
+        why: String,
+    },
+    NoReceipt {
+        gate: GateName,
+    },
+    TaskListGone {
+        file: String,
+    },
+    TaskListEmpty {
+        file: String,
+    },
+    TaskListUnreadable {
+        file: String,
+        why: String,
+    },
     /// The forge or git could not be asked; never the same as "there is none".
-    Forge { what: String, next: String },
+    Forge {
+        what: String,
+        next: String,
+    },
 }
 
 impl EvaluationError {

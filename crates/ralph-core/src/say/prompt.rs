@@ -13,8 +13,8 @@ use crate::model::gate::Gate;
 use crate::model::ship::Until;
 use crate::model::verdict::Reason;
 use crate::say::feedback::{
-    FailureDetail, MOST_CHARACTERS, changed_by_gates, changed_definition, ci_blocks, gate_blocks, last_failures,
-    since_last_time,
+    FailureDetail, MOST_CHARACTERS, changed_by_gates, changed_definition, ci_blocks, gate_blocks,
+    last_failures, since_last_time,
 };
 use crate::say::words;
 

@@ -154,9 +154,7 @@ pub fn reason_in(reason: &Reason, lang: Lang) -> String {
         Reason::ShipUnmet { what, next, .. } => {
             fill(words.reason_ship_unmet, &[("what", what), ("next", next)])
         }
-        Reason::CiFailed { checks, .. } => {
-            fill(words.reason_ci_failed, &[("checks", &words.list(checks))])
-        }
+        Reason::CiFailed { checks, .. } => fill(words.reason_ci_failed, &[("checks", &words.list(checks))]),
         Reason::ShipNeedsUser { what, next, .. } => {
             fill(words.reason_ship_needs_user, &[("what", what), ("next", next)])
         }

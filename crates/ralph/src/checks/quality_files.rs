@@ -45,7 +45,8 @@ pub(crate) fn check(
         Check::EvidenceFile => quality_files::evidence_problem(&seen.text),
         _ => quality_files::gate_file_problem(&seen.text),
     };
-    let is_old = state.claims.get(file).is_some_and(|(content, code)| *content == seen.content && code != tree);
+    let is_old =
+        state.claims.get(file).is_some_and(|(content, code)| *content == seen.content && code != tree);
     match problem {
         Some(problem) => (unmet(check, file, &format!("does not pass: {problem}")), bound),
         None if is_old => (unmet(check, file, "is older than the code"), bound),
@@ -90,8 +91,12 @@ fn bind(file: &str, seen: &ClaimFile, state: &ShipState, tree: &TreeHash) -> Opt
 
 fn unmet(check: Check, file: &str, problem: &str) -> ShipOutcome {
     let next = match check {
-        Check::Audit => "review the current code, fix what you find, and write the report with one line `Decision: PASS` and the counts `L1: 0`, `L2: 0` (in Claude Code: /ralph:ralph-audit)",
-        Check::EvidenceFile => "write at least one item of evidence (a list item, table row or code block) for the current code",
+        Check::Audit => {
+            "review the current code, fix what you find, and write the report with one line `Decision: PASS` and the counts `L1: 0`, `L2: 0` (with the plugin: /ralph:ralph-audit)"
+        }
+        Check::EvidenceFile => {
+            "write at least one item of evidence (a list item, table row or code block) for the current code"
+        }
         _ => "run the command that writes it (for example `npm run qa:gate`) and fix what it finds",
     };
     ShipOutcome::Unmet { what: format!("`{file}` {problem}"), next: next.to_owned() }

@@ -90,7 +90,7 @@ impl Shipping {
             gates: options.gates,
             failed: RefCell::default(),
             seen: RefCell::default(),
-            plan,
+            plan: *plan,
         }))
     }
 
@@ -111,7 +111,13 @@ impl Shipping {
         }
     }
 
-    fn outcome(&self, check: Check, state: &ShipState, checkout: &CheckoutSeen, forge: &ForgeSeen) -> ShipOutcome {
+    fn outcome(
+        &self,
+        check: Check,
+        state: &ShipState,
+        checkout: &CheckoutSeen,
+        forge: &ForgeSeen,
+    ) -> ShipOutcome {
         let view = ShipView {
             plan: &self.plan,
             by: self.by,
@@ -160,7 +166,8 @@ impl Shipping {
         };
         let branch = checkout.branch.clone().unwrap_or_else(|| self.plan.branch.clone());
         let commit = checkout.head.clone().unwrap_or_default();
-        let forge = self.forge.look(&branch, &commit).map_err(|error| ShipOutcome::CannotTell(error.into()))?;
+        let forge =
+            self.forge.look(&branch, &commit).map_err(|error| ShipOutcome::CannotTell(error.into()))?;
         self.seen.replace(Some((checkout.clone(), forge.clone())));
         Ok((checkout, forge))
     }
@@ -182,16 +189,16 @@ impl Shipping {
         let seen = self.seen.borrow();
         let Some((checkout, forge)) = &*seen else { return Vec::new() };
         let Some(head) = &checkout.head else { return Vec::new() };
-        let of_head = forge.pull_requests.iter().find(|found| {
-            found.head == *head && found.state != PullRequestState::Closed
-        });
+        let of_head = forge
+            .pull_requests
+            .iter()
+            .find(|found| found.head == *head && found.state != PullRequestState::Closed);
         let Some(found) = of_head else { return Vec::new() };
         let mut steps = Vec::new();
         if state.pull_request != Some(found.number) {
             steps.push(ShipStep::PullRequest { number: found.number, url: found.url.clone() });
         }
-        let merged =
-            ShipStep::Merged { number: found.number, url: found.url.clone(), commit: head.clone() };
+        let merged = ShipStep::Merged { number: found.number, url: found.url.clone(), commit: head.clone() };
         if found.state == PullRequestState::Merged && !state.steps.contains(&merged) {
             if let Some(branch) = checkout.branch.as_ref().filter(|branch| {
                 self.plan.settings.delete_branch && **branch != found.base && **branch != forge.default_branch
@@ -209,11 +216,21 @@ impl Shipping {
         self.look_again();
         let done = match action {
             ShipAction::SwitchBranch { branch } => self.git.switch(branch).map_or_else(
-                |error| Err(unmet(format!("the branch `{branch}` cannot be made: {error}"), "commit on a branch of your own")),
+                |error| {
+                    Err(unmet(
+                        format!("the branch `{branch}` cannot be made: {error}"),
+                        "commit on a branch of your own",
+                    ))
+                },
                 |()| Ok(vec![ShipStep::SwitchedBranch { branch: branch.clone() }]),
             ),
             ShipAction::Commit { files } => self.git.commit(files, &self.commit_message()).map_or_else(
-                |error| Err(unmet(self.foreign("the commit failed", &error.to_string()), "fix what git or its hook complains about, or commit yourself")),
+                |error| {
+                    Err(unmet(
+                        self.foreign("the commit failed", &error.to_string()),
+                        "fix what git or its hook complains about, or commit yourself",
+                    ))
+                },
                 |commit| Ok(vec![ShipStep::Committed { commit }]),
             ),
             ShipAction::Push { branch, commit } => match self.git.push(&self.plan.remote, commit, branch) {
@@ -222,9 +239,11 @@ impl Shipping {
                     self.foreign("the push was rejected", &why),
                     "if the remote has other commits, merge them into this branch; if a hook refuses, fix what it complains about; never force",
                 )),
-                Err(PushError::Unreachable(why)) => {
-                    Err(ShipOutcome::CannotTell(trouble("git push", &why, "check the network and your login at the remote")))
-                }
+                Err(PushError::Unreachable(why)) => Err(ShipOutcome::CannotTell(trouble(
+                    "git push",
+                    &why,
+                    "check the network and your login at the remote",
+                ))),
             },
             ShipAction::OpenPullRequest { branch, base } => self.open(branch, base),
             ShipAction::Merge { number, commit } => self.merge(*number, commit),
@@ -300,7 +319,8 @@ impl Shipping {
     fn report(&self, check: &CiCheck, with_log: bool) -> GateReport {
         let log = check.job.filter(|_| with_log).and_then(|job| self.forge.job_log(job).ok());
         let kept = log.as_ref().and_then(|log| self.keep_log(&check.name, log));
-        let bytes = log.map_or_else(|| check.about.clone().into_bytes(), |log| end_of(&without_times(&log)).to_vec());
+        let bytes =
+            log.map_or_else(|| check.about.clone().into_bytes(), |log| end_of(&without_times(&log)).to_vec());
         let text = foreign_text::clean(&bytes, &self.secrets);
         let clean = |text: &str| foreign_text::clean_for_agent(text.as_bytes(), &self.secrets);
         let results = results::read(&text).map(|read| read.kept(false, clean));
@@ -338,7 +358,12 @@ impl Shipping {
 /// Only a placeholder: the view gives the wait its deadline.
 fn no_wait() -> ralph_core::model::ship::ShipWait {
     let now = clock::now();
-    ralph_core::model::ship::ShipWait { step: String::new(), commit: String::new(), since: now, deadline: now }
+    ralph_core::model::ship::ShipWait {
+        step: String::new(),
+        commit: String::new(),
+        since: now,
+        deadline: now,
+    }
 }
 
 fn unmet(what: String, next: &str) -> ShipOutcome {
@@ -382,7 +407,8 @@ pub(crate) struct ShipRequest<'a> {
 pub(crate) fn prepare(request: &ShipRequest<'_>) -> Result<(ShipPlan, ForgeSeen), ForgeError> {
     let git = UserGit::find(request.root, request.scratch)
         .map_err(|error| ForgeError::new(error.to_string(), "run it in a git repository"))?;
-    let failed = |error: crate::work_tree::git::GitError| ForgeError::new(error.to_string(), "check the repository");
+    let failed =
+        |error: crate::work_tree::git::GitError| ForgeError::new(error.to_string(), "check the repository");
     let head = GitHead::of(request.root);
     let commit = head.commit.ok_or_else(|| {
         ForgeError::new("this repository has no commit yet", "commit the first state and push it")
@@ -438,7 +464,8 @@ pub(crate) fn branch_on_forge(root: &Path, scratch: &Path) -> Result<ForgeSeen, 
     let git = UserGit::find(root, scratch)
         .map_err(|error| ForgeError::new(error.to_string(), "run it in a git repository"))?;
     let head = GitHead::of(root);
-    let failed = |error: crate::work_tree::git::GitError| ForgeError::new(error.to_string(), "check the repository");
+    let failed =
+        |error: crate::work_tree::git::GitError| ForgeError::new(error.to_string(), "check the repository");
     let remote = git.remote(head.branch.as_deref()).map_err(failed)?;
     let repository = remote.and_then(|remote| GitHubRepository::of_remote(&remote.url)).ok_or_else(|| {
         ForgeError::new("no remote of this repository is on GitHub", "add one: `git remote add origin URL`")

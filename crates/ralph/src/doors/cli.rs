@@ -198,8 +198,8 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn report_hook_usage(arguments: &HookArguments) -> ExitCode {
     let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
     let wrong_time = times.filter_map(|text| ralph_core::model::duration::parse(text).err()).next();
-    let wrong_goal =
-        (arguments.client == EXIT_CODE).then(|| "`exit-code` needs `--until pr` or `--until merged`".to_owned());
+    let wrong_goal = (arguments.client == EXIT_CODE)
+        .then(|| "`exit-code` needs `--until pr` or `--until merged`".to_owned());
     terminal::error(wrong_time.or(wrong_goal).unwrap_or_else(|| no_such_client(&arguments.client)));
     ExitCode::from(exit::NOT_VERIFIED)
 }

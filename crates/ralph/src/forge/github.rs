@@ -96,9 +96,10 @@ impl From<CallError> for ForgeError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Fatal(error) => error,
-            CallError::Transient(what) => {
-                Self::new(format!("GitHub could not be asked: {what}"), "check the network and `gh auth status`")
-            }
+            CallError::Transient(what) => Self::new(
+                format!("GitHub could not be asked: {what}"),
+                "check the network and `gh auth status`",
+            ),
             CallError::Refused(what) => {
                 Self::new(format!("GitHub refused: {what}"), "check `gh auth status` and the remote")
             }
@@ -264,7 +265,8 @@ impl Forge for GitHub {
         // A missing label or reviewer does not undo a pull request.
         if !new.settings.labels.is_empty() {
             let body = json!({"labels": new.settings.labels});
-            let _best_effort = self.change("POST", &self.path(&format!("/issues/{number}/labels")), Some(&body));
+            let _best_effort =
+                self.change("POST", &self.path(&format!("/issues/{number}/labels")), Some(&body));
         }
         if !new.settings.reviewers.is_empty() {
             let body = json!({"reviewers": new.settings.reviewers});
@@ -337,7 +339,8 @@ fn check(node: &Value) -> Option<CiCheck> {
             about: text(&node["description"]).unwrap_or_default(),
         });
     }
-    let about = [&node["title"], &node["summary"]].into_iter().filter_map(text).collect::<Vec<_>>().join("\n");
+    let about =
+        [&node["title"], &node["summary"]].into_iter().filter_map(text).collect::<Vec<_>>().join("\n");
     // Only jobs of Actions have a log here; their check has the same number.
     let job = node["databaseId"].as_u64().filter(|_| node["checkSuite"]["app"]["slug"] == "github-actions");
     Some(CiCheck {
@@ -357,7 +360,9 @@ fn starting(suites: &Value) -> Vec<String> {
             && suite["status"] != "COMPLETED"
             && suite["checkRuns"]["totalCount"] == 0
     };
-    let name = |suite: &Value| text(&suite["workflowRun"]["workflow"]["name"]).unwrap_or_else(|| "a workflow".into());
+    let name = |suite: &Value| {
+        text(&suite["workflowRun"]["workflow"]["name"]).unwrap_or_else(|| "a workflow".into())
+    };
     suites.iter().filter(begins).map(name).collect()
 }
 
@@ -408,7 +413,9 @@ mod tests {
         ] {
             assert_eq!(found(url).as_deref(), Some("github.com/o/r"), "{url}");
         }
-        for url in ["/srv/r.git", "../r", "file:///srv/o/r", "https://github.com/o", "git@h:--x/r", "C:\\r", ""] {
+        for url in
+            ["/srv/r.git", "../r", "file:///srv/o/r", "https://github.com/o", "git@h:--x/r", "C:\\r", ""]
+        {
             assert_eq!(found(url), None, "{url}");
         }
         assert_eq!(GitHubRepository::named("h/o/r").map(|found| found.full()).as_deref(), Some("h/o/r"));

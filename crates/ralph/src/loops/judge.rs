@@ -243,6 +243,7 @@ impl JudgeCase<'_> {
         self.workspace.repo_home.create()?;
         let mut facts = self.facts(options)?;
         facts.findings = Some(self.gather(options, watch, None)?.findings);
+        facts.gates_ran_now = true;
         let gates = self.effective.config.gates.iter().map(|gate| gate.name.clone()).collect();
         self.append(&[Event::RanWithoutVerdict { gates }])?;
         let before = State::default();
@@ -323,7 +324,8 @@ impl JudgeCase<'_> {
     fn requires_claim_file(&self, check: Check) -> bool {
         let Some(Ok(shipping)) = &self.shipping else { return false };
         let Some(file) = quality_files::file_of(check) else { return false };
-        let writes = |gate: &Gate| gate.writes.iter().any(|written| written == file) || gate.run.contains("qa:gate");
+        let writes =
+            |gate: &Gate| gate.writes.iter().any(|written| written == file) || gate.run.contains("qa:gate");
         if check == Check::GateFile && self.effective.config.gates.iter().any(writes) {
             return false;
         }
@@ -363,8 +365,7 @@ impl JudgeCase<'_> {
             return Ok(Finding::NotEvaluated { check, trouble });
         };
         let state = self.ledger.state()?;
-        let (outcome, bound) =
-            quality_files::check(check, &self.workspace.repo.root, &state.ship, &tree);
+        let (outcome, bound) = quality_files::check(check, &self.workspace.repo.root, &state.ship, &tree);
         if let Some(bound) = bound {
             self.append(&[bound])?;
         }
@@ -446,10 +447,10 @@ impl JudgeCase<'_> {
             findings.extend(match check {
                 Check::Gates | Check::PullRequest | Check::Ci | Check::Merge if is_stopped => None,
                 Check::PullRequest | Check::Ci | Check::Merge => Some(self.look_at_forge(check)?),
-                Check::Audit | Check::EvidenceFile | Check::GateFile => {
-                    Some(self.look_at_claim_file(check)?)
+                Check::Audit | Check::EvidenceFile | Check::GateFile => Some(self.look_at_claim_file(check)?),
+                Check::Gates if self.are_about_these_files(kept.as_ref())? => {
+                    kept.clone().map(Finding::Gates)
                 }
-                Check::Gates if self.are_about_these_files(kept.as_ref())? => kept.clone().map(Finding::Gates),
                 Check::Gates => Some({
                     gates_ran = true;
                     self.run_gates(&self.effective.config.gates, options, watch)?

@@ -39,7 +39,9 @@ fn until_ci_waits_and_leaves_the_merge_to_the_user() {
 fn until_merged_goes_all_the_way() {
     let agent = "echo fixed > work.txt\n[ $run = 1 ] || echo 'for CI' > ci.txt\ncommit \"run $run\"";
     let scene = Scene::new(agent);
-    scene.forge.log("2026-01-27T10:00:00.0000000Z src/login.test.js:12  answers a login: expected 500 to be 200\n");
+    scene
+        .forge
+        .log("2026-01-27T10:00:00.0000000Z src/login.test.js:12  answers a login: expected 500 to be 200\n");
     scene.forge.ci(|question| match (question.push, question.asked) {
         (_, 0 | 1) => vec![ScriptedCheck::pending("build")],
         (0, _) => vec![ScriptedCheck::run("lint", "SUCCESS"), ScriptedCheck::run("build", "FAILURE")],

@@ -37,7 +37,9 @@ fn an_answer_that_got_lost_is_found_again() {
 #[test]
 fn a_missing_or_logged_out_gh_is_said_before_anything_starts() {
     let mut scene = Scene::new(COMMITS);
-    scene.sandbox.program("gh", "echo 'To get started with GitHub CLI, please run:  gh auth login' >&2; exit 4");
+    scene
+        .sandbox
+        .program("gh", "echo 'To get started with GitHub CLI, please run:  gh auth login' >&2; exit 4");
     let ran = scene.drive(&["--until", "pr"]).exits(3);
     assert!(ran.stderr.contains("not logged in") && ran.stderr.contains("gh auth login"), "{ran:#?}");
     let ran = scene.sandbox.ralph(&["phase"]).exits(0);
@@ -70,7 +72,12 @@ fn a_forge_that_keeps_failing_is_no_pull_request_and_no_pass() {
 
 #[test]
 fn one_failing_check_among_good_ones_fails() {
-    for bad in [run("b", "FAILURE"), run("b", "CANCELLED"), run("b", "TIMED_OUT"), ScriptedCheck::status("b", "ERROR")] {
+    for bad in [
+        run("b", "FAILURE"),
+        run("b", "CANCELLED"),
+        run("b", "TIMED_OUT"),
+        ScriptedCheck::status("b", "ERROR"),
+    ] {
         let scene = Scene::new(KEEPS_TRYING);
         let first = bad.clone();
         scene.forge.ci(move |question| match question.push {
@@ -170,7 +177,8 @@ fn names_that_look_like_options_or_shell_are_only_names() {
     );
     scene.sandbox.git(&["switch", "-q", "-c", "a;touch${IFS}pwned;b"]);
     let agent = format!("command:{}", scene.sandbox.home().join("agent.sh").display());
-    let words = ["loop", "--until", "merged", "--agent", &agent, "--", "--title=x $(touch pwned) `touch pwned`"];
+    let words =
+        ["loop", "--until", "merged", "--agent", &agent, "--", "--title=x $(touch pwned) `touch pwned`"];
     let ran = scene.sandbox.ralph(&words).exits(0);
     let pull = &scene.forge.pulls()[0];
     assert_eq!(pull.title, "--title=x $(touch pwned) `touch pwned`", "{ran:#?}");
@@ -193,7 +201,10 @@ fn a_planted_hook_or_command_of_git_needs_the_user_and_is_not_run() {
         let scene = Scene::new(&format!("echo fixed > work.txt; commit fix; {plant}"));
         let ran = scene.drive(&["--until", "pr"]).exits(3);
         assert!(ran.stdout.contains("hooks changed since the loop began"), "{plant}: {ran:#?}");
-        assert!(!scene.sandbox.home().join("notes/pwned").exists() && !scene.sandbox.exists("pwned"), "{plant}");
+        assert!(
+            !scene.sandbox.home().join("notes/pwned").exists() && !scene.sandbox.exists("pwned"),
+            "{plant}"
+        );
         assert_eq!(scene.forge.merges_and_creates(), (0, 0), "{plant}");
     }
 }

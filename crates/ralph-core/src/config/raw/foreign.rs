@@ -5,7 +5,9 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Named, OneOrMany, RawBudget, RawCommandAgent, RawConfig, RawGate, RawShip, RawWorktree, Scalar, Spanned};
+use super::{
+    Named, OneOrMany, RawBudget, RawCommandAgent, RawConfig, RawGate, RawShip, RawWorktree, Scalar, Spanned,
+};
 use crate::config::position::Position;
 use crate::model::config_problem::ConfigProblem;
 

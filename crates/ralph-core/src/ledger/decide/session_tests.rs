@@ -17,7 +17,14 @@ use crate::model::promise_seen::NearMiss;
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 
 fn goal() -> Goal {
-    Goal { task: "make it work".into(), promise: Some("DONE".into()), list: None, archive: false, lang: None, ship: None }
+    Goal {
+        task: "make it work".into(),
+        promise: Some("DONE".into()),
+        list: None,
+        archive: false,
+        lang: None,
+        ship: None,
+    }
 }
 
 fn started(preset: &Preset, budget: &Budget) -> Loop {

@@ -111,7 +111,7 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
         rewritten: Vec::new(),
         failed_elsewhere: Vec::new(),
         is_second_look: false,
-            gates_ran_now: true,
+        gates_ran_now: true,
         arrived: at(0),
         now: at(0),
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a1") },

@@ -38,7 +38,8 @@ fn the_phase_of_every_state() {
     use ShipPhase::{Merged as Done, P0, P1, P2, Pending, Unknown};
     let (good, bad) = (|| run("COMPLETED", "SUCCESS"), || run("COMPLETED", "FAILURE"));
     let waits = || run("IN_PROGRESS", "");
-    let table: Vec<(&[PullRequestState], Vec<CiState>, &[&str], bool, ShipPhase)> = vec![
+    type Row = (&'static [PullRequestState], Vec<CiState>, &'static [&'static str], bool, ShipPhase);
+    let table: Vec<Row> = vec![
         (&[], vec![], &[], false, P0),
         (&[], vec![good()], &[], false, P0),
         (&[Closed], vec![], &[], false, P0),

@@ -45,7 +45,9 @@ pub(super) fn run(until: Until) -> CommandResult {
         .map_err(|error| CommandError::new(exit::NOT_VERIFIED, error.what).hint(error.next))?;
     let decision = judge(&place, &effective, plan, until)?;
     let (what, next) = match decision {
-        Decision::Allow { verdict: Verdict::Verified | Verdict::Claimed, .. } => return Ok(ExitCode::SUCCESS),
+        Decision::Allow { verdict: Verdict::Verified | Verdict::Claimed, .. } => {
+            return Ok(ExitCode::SUCCESS);
+        }
         Decision::Allow { reason, .. } | Decision::Block { reason, .. } => match reason {
             Reason::ShipUnmet { what, next, .. } => (what, next),
             Reason::NotEvaluated { trouble } => {
@@ -73,8 +75,14 @@ fn judge(
     plan: ShipPlan,
     until: Until,
 ) -> Result<Decision, CommandError> {
-    let goal =
-        Goal { task: String::new(), promise: None, list: None, archive: false, lang: None, ship: Some(plan) };
+    let goal = Goal {
+        task: String::new(),
+        promise: None,
+        list: None,
+        archive: false,
+        lang: None,
+        ship: Some(Box::new(plan)),
+    };
     let shipping = Shipping::new(ShippingOptions {
         goal: &goal,
         by: ShippedBy::Agent,

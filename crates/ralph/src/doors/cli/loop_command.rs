@@ -73,9 +73,8 @@ pub(super) struct Arguments {
     /// Require the agent to print <promise>TEXT</promise>, alone on a line, when it is done; if it forgets, ask once more
     #[arg(long, value_name = "TEXT")]
     completion_promise: Option<String>,
-    /// Where the loop ends: verified, pr (a pull request is open), ci (its CI passed) or merged
-    ///
-    /// Beyond `verified` ralph commits what the agent left, pushes and opens a pull request with your git and `gh`.
+    /// End when verified, at the open pull request (pr), when its CI passed (ci), or merged; beyond `verified` ralph pushes,
+    /// opens and merges with your git and `gh`
     #[arg(long, value_name = "GOAL")]
     until: Option<Until>,
     /// Also require every checkbox in FILE to be ticked
@@ -124,6 +123,7 @@ const AFTER_HELP: &str = "Examples:
   ralph loop \"fix the tests\"
   ralph loop \"fix the tests\" --max-time 8h --max-cost 20    overnight
   ralph loop --agent codex \"make the linter happy\" --max-iterations 5
+  ralph loop \"add the export\" --until merged                pull request, CI, merge
   ralph loop \"migrate to v2\" --agent 'command:./agent.sh'    any program that reads a prompt
 
 Ctrl-C pauses the loop (exit code 130), a second one ends it at once. `ralph resume` continues it,
@@ -200,7 +200,8 @@ fn begin_shipping(
     effective: Box<EffectiveGates>,
 ) -> Result<(Vec<Event>, Box<EffectiveGates>), CommandError> {
     let root = &place.repo.root;
-    let switched = ship::leave_default_branch(ship, seen, root, place.repo_home.dir()).map_err(unreachable)?;
+    let switched =
+        ship::leave_default_branch(ship, seen, root, place.repo_home.dir()).map_err(unreachable)?;
     let effective = Box::new(effective.for_shipping());
     let tree = judge::tree_reader(place, Some(&effective)).read()?;
     let bound = quality_files::at_start(root, &TreeHash::new(tree.hash()));
@@ -361,7 +362,7 @@ impl Arguments {
             scratch: place.repo_home.dir(),
         };
         let (ship, seen) = ship::prepare(&request).map_err(unreachable)?;
-        plan.goal.ship = Some(ship);
+        plan.goal.ship = Some(Box::new(ship));
         Ok(Some(seen))
     }
 
@@ -379,7 +380,14 @@ impl Arguments {
                     .hint("pass one: `ralph loop \"fix the tests\"`"));
             }
         };
-        Ok(Goal { task, promise: self.completion_promise.clone(), list, archive: false, lang: None, ship: None })
+        Ok(Goal {
+            task,
+            promise: self.completion_promise.clone(),
+            list,
+            archive: false,
+            lang: None,
+            ship: None,
+        })
     }
 
     /// The accepted gates. Without any, nothing can be verified, so no loop is started.

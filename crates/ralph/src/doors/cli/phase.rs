@@ -21,7 +21,8 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-const AFTER_HELP: &str = "Phases: p0 no open pull request, p1 CI failed, pending CI has not finished, p2 CI passed, merged,
+const AFTER_HELP: &str =
+    "Phases: p0 no open pull request, p1 CI failed, pending CI has not finished, p2 CI passed, merged,
 unknown if `gh` is missing, fails or is logged out. PHASE_OVERRIDE=p1 prints that phase without a look.
 Exit code: 0, also for `unknown`; 2 usage.";
 

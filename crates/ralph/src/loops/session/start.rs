@@ -18,9 +18,9 @@ use ralph_core::model::ship::{ShipPlan, Until};
 
 use crate::checks::ship::{self, ShipRequest};
 use crate::checks::{openspec, quality_files};
-use crate::loops::{ancestry, judge};
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
+use crate::loops::{ancestry, judge};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
@@ -93,7 +93,7 @@ impl LoopStart<'_> {
             return Ok(StartedLoop::Continued(resumed));
         }
         let until = request.goal_beyond_gates();
-        goal.ship = self.ship_plan(&goal, until)?;
+        goal.ship = self.ship_plan(&goal, until)?.map(Box::new);
         let preset = match (&goal.list, request.iterates) {
             _ if until > Until::Verified => preset::of_session(until),
             (_, true) => &preset::ITERATE,
@@ -194,12 +194,8 @@ impl LoopStart<'_> {
         let bound = self
             .attached_session()
             .map(|AttachedSession { session, client }| Event::Bound { session, client });
-        let events: Vec<Event> = [began]
-            .into_iter()
-            .chain(adopted)
-            .chain(bound)
-            .chain(self.claims_at_start(&goal))
-            .collect();
+        let events: Vec<Event> =
+            [began].into_iter().chain(adopted).chain(bound).chain(self.claims_at_start(&goal)).collect();
         SessionLoop::begin(self.workspace, new_id(id_words(&goal), self.session), &events)
     }
 

@@ -49,10 +49,14 @@ impl UserGit {
         let is_steering = |entry: &&[u8]| {
             let key = entry.split(|byte| *byte == b'\n').next().unwrap_or_default().to_ascii_lowercase();
             let key = String::from_utf8_lossy(&key).into_owned();
-            let of_branch = key.starts_with("branch.") && (key.ends_with(".remote") || key.ends_with(".merge"));
+            let of_branch =
+                key.starts_with("branch.") && (key.ends_with(".remote") || key.ends_with(".merge"));
             // An identity starts no program.
             let is_identity = key == "user.name" || key == "user.email";
-            !of_branch && !is_identity && !key.ends_with(".gh-resolved") && !key.ends_with(".vscode-merge-base")
+            !of_branch
+                && !is_identity
+                && !key.ends_with(".gh-resolved")
+                && !key.ends_with(".vscode-merge-base")
         };
         let mut parts: Vec<Vec<u8>> =
             config.split(|byte| *byte == 0).filter(is_steering).map(<[u8]>::to_vec).collect();
@@ -86,9 +90,13 @@ impl UserGit {
 
     fn attributes(&self) -> Result<Vec<Vec<u8>>, GitError> {
         let spec = ":(glob,top)**/.gitattributes";
-        let listed = self.git.call(["ls-files", "-z", "--cached", "--others", "--full-name", "--", spec], QUICK)?;
-        let mut files: Vec<PathBuf> =
-            listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(|name| self.git.top.join(path_of(name))).collect();
+        let listed =
+            self.git.call(["ls-files", "-z", "--cached", "--others", "--full-name", "--", spec], QUICK)?;
+        let mut files: Vec<PathBuf> = listed
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty())
+            .map(|name| self.git.top.join(path_of(name)))
+            .collect();
         files.push(self.git.common_dir.join("info/attributes"));
         if let Some(path) = self.users_config("core.attributesFile")? {
             files.push(self.git.top.join(path));
@@ -139,15 +147,20 @@ impl UserGit {
 
     /// Files that differ from the last commit, with names from the repo's root.
     pub(crate) fn uncommitted(&self) -> Result<Vec<String>, GitError> {
-        let answer =
-            self.run(&["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"], None, LONGEST)?;
+        let answer = self.run(
+            &["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"],
+            None,
+            LONGEST,
+        )?;
         let entries = answer.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
         Ok(entries.map(|entry| String::from_utf8_lossy(&entry[3..]).into_owned()).collect())
     }
 
     /// Whether the last commit has this file.
     pub(crate) fn tracks(&self, file: &str) -> bool {
-        let answer = self.git.call(["ls-files", "-z", "--error-unmatch", "--full-name", "--", &top_pathspec(file)], QUICK);
+        let answer = self
+            .git
+            .call(["ls-files", "-z", "--error-unmatch", "--full-name", "--", &top_pathspec(file)], QUICK);
         answer.is_ok()
     }
 
@@ -160,7 +173,8 @@ impl UserGit {
     }
 
     pub(crate) fn commit(&self, files: &[String], message: &str) -> Result<String, GitError> {
-        let list: Vec<u8> = files.iter().flat_map(|file| [top_pathspec(file).as_bytes(), b"\0"].concat()).collect();
+        let list: Vec<u8> =
+            files.iter().flat_map(|file| [top_pathspec(file).as_bytes(), b"\0"].concat()).collect();
         self.run(&["add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"], Some(&list), LONGEST)?;
         self.run(&["commit", "--quiet", "--file=-"], Some(message.as_bytes()), LONGEST)?;
         let head = self.git.call(["rev-parse", "HEAD"], QUICK)?;
@@ -182,9 +196,15 @@ impl UserGit {
         }
         let said = describe_failure(&answer.stderr, answer.status);
         let rejected = lines(&answer.stdout).find(|line| line.starts_with(b"!"));
-        let is_network = ["unable to access", "Could not read from remote", "Could not resolve", "Authentication failed", "does not appear to be a git repository"]
-            .iter()
-            .any(|sign| String::from_utf8_lossy(&answer.stderr).contains(sign));
+        let is_network = [
+            "unable to access",
+            "Could not read from remote",
+            "Could not resolve",
+            "Authentication failed",
+            "does not appear to be a git repository",
+        ]
+        .iter()
+        .any(|sign| String::from_utf8_lossy(&answer.stderr).contains(sign));
         match rejected {
             Some(line) => Err(PushError::Rejected(String::from_utf8_lossy(line).replace('\t', " "))),
             None if is_network => Err(PushError::Unreachable(said)),
@@ -195,7 +215,8 @@ impl UserGit {
     /// The subjects of the commits that a base does not have.
     pub(crate) fn subjects_since(&self, base: &str) -> Vec<String> {
         let range = format!("{base}..HEAD");
-        let answer = self.git.call(["log", "--format=%s", "-n", "30", &range, "--"], QUICK).unwrap_or_default();
+        let answer =
+            self.git.call(["log", "--format=%s", "-n", "30", &range, "--"], QUICK).unwrap_or_default();
         lines(&answer).map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 
@@ -208,9 +229,15 @@ impl UserGit {
 
     fn command(&self) -> std::process::Command {
         let mut command = program();
-        for name in
-            ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_COMMON_DIR", "GIT_PREFIX"]
-        {
+        for name in [
+            "GIT_DIR",
+            "GIT_WORK_TREE",
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_NAMESPACE",
+            "GIT_COMMON_DIR",
+            "GIT_PREFIX",
+        ] {
             command.env_remove(name);
         }
         command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C").current_dir(&self.git.top);
