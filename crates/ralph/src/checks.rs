@@ -5,4 +5,6 @@ pub(crate) mod hygiene;
 pub(crate) mod markers;
 pub(crate) mod openspec;
 pub(crate) mod promise;
+pub(crate) mod quality_files;
+pub(crate) mod ship;
 pub(crate) mod tasks;

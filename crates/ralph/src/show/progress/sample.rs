@@ -70,6 +70,7 @@ pub(crate) fn plan() -> DrivePlan {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
         },
         profile,
         options: DriveOptions {
