@@ -200,6 +200,7 @@ pub struct RawGate {
     pub parallel: bool,
     pub needs: Option<Vec<String>>,
     pub results: Option<String>,
+    pub rerun: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -220,6 +221,7 @@ struct GateMap {
     parallel: bool,
     needs: Option<Vec<String>>,
     results: Option<String>,
+    rerun: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for RawGate {
@@ -259,6 +261,7 @@ impl<'de> Deserialize<'de> for RawGate {
                     parallel: map.parallel,
                     needs: map.needs,
                     results: map.results,
+                    rerun: map.rerun,
                 })
             }
         }
