@@ -2,7 +2,6 @@
 //! housekeeping, transports), inherited git variables do not redirect it, and it is killed with its whole process
 //! group on a timeout. Calls that read files of the work tree are [`sealed`].
 
-pub(crate) mod base;
 pub(crate) mod head;
 pub(crate) mod locate;
 mod sealed;

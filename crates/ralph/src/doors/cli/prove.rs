@@ -20,8 +20,8 @@ use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, paint};
 use crate::store::ledger;
 use crate::sys::proc;
 use crate::sys::signals::Signals;
+use crate::work_tree::base::{BaseChanges, BaseCommit};
 use crate::work_tree::git::Git;
-use crate::work_tree::git::base::{BaseChanges, BaseCommit};
 
 /// No test shows the change.
 const NOT_PROVEN: u8 = 6;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ralph_core::model::file_change::{FileChange, FileContent};
 
-use super::{Git, GitError, path_of};
 use crate::work_tree::fingerprint::Tree;
+use crate::work_tree::git::{Git, GitError, path_of};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -111,10 +111,10 @@ impl Git {
             }
             let file = files.get(&path);
             // A file that is there but does not count is not the user's change.
-            if file.is_none() && std::fs::symlink_metadata(self.root.join(&path)).is_ok() {
+            if file.is_none() && std::fs::symlink_metadata(self.root().join(&path)).is_ok() {
                 continue;
             }
-            let after = file.map(|file| file.read(&self.root)).transpose().map_err(GitError::NotRun)?;
+            let after = file.map(|file| file.read(self.root())).transpose().map_err(GitError::NotRun)?;
             if before != after {
                 found.changes.push(FileChange {
                     path: path.into_os_string().into_encoded_bytes(),
