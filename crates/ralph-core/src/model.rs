@@ -23,6 +23,5 @@ pub mod result_format;
 pub mod results;
 pub mod results_source;
 pub mod secrets;
-pub mod undo;
 pub mod verdict;
 pub mod visible_text;

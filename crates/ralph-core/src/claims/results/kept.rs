@@ -16,6 +16,7 @@ impl Results {
     /// The part that a gate's report keeps, every text in it passed through `clean`: readers undo the escapes of XML and
     /// JSON, so a text can hold again what was taken out of the output.
     pub fn kept(mut self, passed: bool, clean: impl Fn(&str) -> String) -> Self {
+        self.remember_whole_run();
         self.keep_failures(passed, MOST_FAILURES);
         let line = |text: &str, most| detail::shortened(&clean(text).replace(['\n', '\t'], " "), most);
         let path = |file: &mut Option<String>| {
