@@ -23,6 +23,8 @@
 //! repos/REPO/rewritten-files.json  files that the user's own runs of the gates rewrote with equal content
 //! repos/REPO/install.json        what `init` wrote into the repo, for removing it
 //! repos/REPO/receipts/KEY        ledger and line of the receipt
+//! repos/REPO/start/              the files when loops and sessions began: trees/FINGERPRINT lists, contents/SHA256 holds them
+//! repos/REPO/views/              copies of the files for runs on a changed view, and an empty folder to mount one on
 //! repos/REPO/loops/LOOP/         ledger.jsonl, logs/, ignore-rules; of a driven loop also prompt.md and
 //!                                checkpoint-index-N, the files staged for the checkpoint of iteration N
 //! ```
@@ -203,6 +205,15 @@ impl RepoHome {
 
     pub(crate) fn receipts_dir(&self) -> PathBuf {
         self.dir.join("receipts")
+    }
+
+    pub(crate) fn start_dir(&self) -> PathBuf {
+        self.dir.join("start")
+    }
+
+    #[allow(dead_code, reason = "views come next")]
+    pub(crate) fn views_dir(&self) -> PathBuf {
+        self.dir.join("views")
     }
 
     pub(crate) fn loop_dir(&self, id: &LoopId) -> PathBuf {
