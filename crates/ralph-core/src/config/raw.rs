@@ -111,7 +111,7 @@ fn problem(error: serde_saphyr::Error) -> ConfigProblem {
 /// Whether a key unknown in the repo's file is valid in the user's own file at the same place.
 fn is_user_only(field: &str, known_here: &[&str]) -> bool {
     let theirs: &[&str] = match () {
-        () if known_here.contains(&"verify") => &["allow", "gate_timeout", "keep_env"],
+        () if known_here.contains(&"verify") => &["allow", "gate_timeout", "keep_env", "proof"],
         () if known_here.contains(&"command") => &["base", "environment", "model"],
         () => &[],
     };
@@ -200,6 +200,8 @@ pub struct RawGate {
     pub parallel: bool,
     pub needs: Option<Vec<String>>,
     pub results: Option<String>,
+    pub red: Option<String>,
+    pub allow_empty: bool,
 }
 
 #[derive(Deserialize)]
@@ -220,6 +222,9 @@ struct GateMap {
     parallel: bool,
     needs: Option<Vec<String>>,
     results: Option<String>,
+    red: Option<String>,
+    #[serde(default)]
+    allow_empty: bool,
 }
 
 impl<'de> Deserialize<'de> for RawGate {
@@ -259,6 +264,8 @@ impl<'de> Deserialize<'de> for RawGate {
                     parallel: map.parallel,
                     needs: map.needs,
                     results: map.results,
+                    red: map.red,
+                    allow_empty: map.allow_empty,
                 })
             }
         }

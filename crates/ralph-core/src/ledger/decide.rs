@@ -11,7 +11,7 @@ use crate::ledger::event::{Event, ExportNote, FailureMark, Judgement, PauseCause
 use crate::ledger::facts::{DefinitionStatus, ExportFile, Facts};
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
-use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, Proof, Shown};
+use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, Proof, ShownFact};
 use crate::model::finding::{Finding, GatesSeen, TasksSeen};
 use crate::model::gate::{CheckResult, GateOutcome, GateReport};
 use crate::model::goal::Goal;
@@ -110,7 +110,7 @@ struct StopInProgress<'a> {
     facts: &'a Facts,
     events: Vec<Event>,
     /// What shows the task, for the judgement.
-    shown: Vec<Shown>,
+    shown: Vec<ShownFact>,
 }
 
 impl StopInProgress<'_> {
@@ -594,6 +594,8 @@ fn trouble(reports: &[GateReport]) -> EvaluationError {
     })
 }
 
+#[cfg(test)]
+mod level_tests;
 #[cfg(test)]
 mod session_tests;
 #[cfg(test)]

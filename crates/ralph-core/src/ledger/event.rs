@@ -11,7 +11,7 @@ use crate::claims::agent_report::AgentReport;
 use crate::claims::honest_exit::AgentAnswers;
 use crate::clients::stream::{Denial, Tokens};
 use crate::model::drive_options::DriveOptions;
-use crate::model::evidence::Shown;
+use crate::model::evidence::ShownFact;
 use crate::model::gate::GateReport;
 use crate::model::gate::receipt::Receipt;
 use crate::model::goal::Goal;
@@ -292,7 +292,7 @@ pub struct Judgement {
     pub false_promise: bool,
     /// What shows the task, at *verified*.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownFact>,
     /// The process that made this judgement; for *verified* it must have run the gates itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<i32>,

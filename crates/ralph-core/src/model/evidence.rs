@@ -143,7 +143,7 @@ pub fn lost_all_tests(ran_at_start: usize, now: &GateReport) -> bool {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Shown {
+pub enum ShownFact {
     /// It failed at the start and fails without the change.
     GateFixed { gate: GateName },
     /// They failed at the start and fail without the change.
@@ -192,7 +192,7 @@ pub enum NotShown {
 /// The level, and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    Verified(Vec<Shown>),
+    Verified(Vec<ShownFact>),
     Passing(NotShown),
     Unchanged,
 }
@@ -240,7 +240,7 @@ pub fn proving_gates(facts: &EvidenceFacts) -> Vec<GateName> {
     facts.gates.iter().filter(is_candidate).map(|gate| gate.gate.clone()).collect()
 }
 
-fn shown_by_undo(facts: &EvidenceFacts) -> Result<Vec<Shown>, NotShown> {
+fn shown_by_undo(facts: &EvidenceFacts) -> Result<Vec<ShownFact>, NotShown> {
     match &facts.undo {
         None if proving_gates(facts).is_empty() => Err(NotShown::NothingNew),
         None => Err(NotShown::NotAsked),
@@ -251,7 +251,7 @@ fn shown_by_undo(facts: &EvidenceFacts) -> Result<Vec<Shown>, NotShown> {
             Err(NotShown::PassesWithoutChange { gates: gates.clone(), tests: shortened(tests) })
         }
         Some(UndoSeen::Red { gates }) => {
-            let shown: Vec<Shown> = gates.iter().flat_map(|without| facts.shown_by(without)).collect();
+            let shown: Vec<ShownFact> = gates.iter().flat_map(|without| facts.shown_by(without)).collect();
             if shown.is_empty() { Err(NotShown::NothingNew) } else { Ok(shown) }
         }
     }
@@ -259,29 +259,29 @@ fn shown_by_undo(facts: &EvidenceFacts) -> Result<Vec<Shown>, NotShown> {
 
 impl EvidenceFacts {
     /// What this gate's failure without the change shows.
-    fn shown_by(&self, without: &GateWithoutChange) -> Vec<Shown> {
+    fn shown_by(&self, without: &GateWithoutChange) -> Vec<ShownFact> {
         let Some(gate) = self.gates.iter().find(|gate| gate.gate == without.gate) else { return Vec::new() };
         let name = || gate.gate.clone();
         let failing = |names: &[String]| -> Vec<String> {
             names.iter().filter(|test| gate.fails_without(without, test)).cloned().collect()
         };
         let fails_without_change =
-            || Shown::FailsWithoutChange { gate: name(), tests: shortened(without.failing.clone()) };
+            || ShownFact::FailsWithoutChange { gate: name(), tests: shortened(without.failing.clone()) };
         let Some(start) = &gate.at_start else { return vec![fails_without_change()] };
         let mut shown = Vec::new();
         if !start.passed {
             match failing(&start.failing_tests) {
                 tests if !tests.is_empty() => {
-                    shown.push(Shown::TestsFixed { gate: name(), tests: shortened(tests) });
+                    shown.push(ShownFact::TestsFixed { gate: name(), tests: shortened(tests) });
                 }
                 // It failed as a whole: not by tests that can be told apart.
-                _ if start.failing_tests.is_empty() => shown.push(Shown::GateFixed { gate: name() }),
+                _ if start.failing_tests.is_empty() => shown.push(ShownFact::GateFixed { gate: name() }),
                 _ => {}
             }
         }
         let new = failing(&gate.new_tests());
         if !new.is_empty() {
-            shown.push(Shown::NewTests { gate: name(), tests: shortened(new) });
+            shown.push(ShownFact::NewTests { gate: name(), tests: shortened(new) });
         }
         if shown.is_empty() && self.changes.is_some_and(|changes| changes.tests > 0) {
             shown.push(fails_without_change());
@@ -311,7 +311,7 @@ impl GateEvidence {
     }
 }
 
-fn behaviour_kept(facts: &EvidenceFacts) -> Result<Vec<Shown>, NotShown> {
+fn behaviour_kept(facts: &EvidenceFacts) -> Result<Vec<ShownFact>, NotShown> {
     let (mut gone, mut kept) = (Vec::new(), 0);
     for gate in &facts.gates {
         let Some(start) = &gate.at_start else { return Err(NotShown::TestsNotListed) };
@@ -331,7 +331,7 @@ fn behaviour_kept(facts: &EvidenceFacts) -> Result<Vec<Shown>, NotShown> {
     match (gone.is_empty(), kept) {
         (false, _) => Err(NotShown::TestsGone { tests: shortened(gone) }),
         (true, 0) => Err(NotShown::TestsNotListed),
-        (true, tests) => Ok(vec![Shown::BehaviourKept { tests }]),
+        (true, tests) => Ok(vec![ShownFact::BehaviourKept { tests }]),
     }
 }
 

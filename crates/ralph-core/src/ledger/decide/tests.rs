@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::claims::honest_exit::AgentAnswers;
 use crate::claims::state_file::Exported;
 use crate::ledger::facts::ExportSeen;
 use crate::model::budget::Budget;
@@ -14,7 +15,6 @@ use crate::model::id::{AgentId, Digest, SessionId};
 use crate::model::layout::Layout;
 use crate::model::limits::{Limits, Origin, WithOrigin};
 use crate::model::preset;
-use crate::model::preset::Check;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")
@@ -112,6 +112,9 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
         rewritten: Vec::new(),
         failed_elsewhere: Vec::new(),
         is_second_look: false,
+        at_start: Vec::new(),
+        proof: None,
+        answers: AgentAnswers::default(),
         arrived: at(0),
         now: at(0),
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a1") },

@@ -193,8 +193,8 @@ fn what_is_shown_and_what_is_missing_is_named() {
     assert_eq!(
         evaluate(&both, Proof::Test),
         Evidence::Verified(vec![
-            Shown::TestsFixed { gate: name(), tests: names(&["a"]) },
-            Shown::NewTests { gate: name(), tests: names(&["b"]) },
+            ShownFact::TestsFixed { gate: name(), tests: names(&["a"]) },
+            ShownFact::NewTests { gate: name(), tests: names(&["b"]) },
         ])
     );
     let nothing = facts(gate(green(&["a"]), Some(&["a", "b"])), undo_green());

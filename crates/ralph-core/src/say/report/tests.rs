@@ -33,6 +33,8 @@ impl Story {
             longest_run: Duration::from_secs(1800),
             longest_silence: Duration::from_secs(300),
             gate_timeout: None,
+            no_baseline: false,
+            accept_green: false,
         };
         let began = Event::Began {
             subject,
@@ -42,7 +44,7 @@ impl Story {
             preset: preset.name.into(),
             definition: Some(Digest::of("x")),
             limits: Limits::new(preset, Clocks { stale_after: None, clock: None }),
-            goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None }),
+            goal: Some(Goal { task: task.into(), promise: None, list: None, archive: false, lang: None, proof: None, accept: Vec::new() }),
             prompt: None,
             drive: driven.then_some(options),
             rewritten: Vec::new(),
@@ -113,6 +115,7 @@ impl Story {
                 head: None,
                 tool_call: None,
                 false_promise: false,
+                shown: Vec::new(),
                 process: Some(42),
             }),
         )

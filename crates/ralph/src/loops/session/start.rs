@@ -118,6 +118,8 @@ impl LoopStart<'_> {
             list: None,
             archive: false,
             lang: None,
+            proof: None,
+            accept: Vec::new(),
         };
         let most = match file.max_iterations {
             0 => Attempts::Unlimited,

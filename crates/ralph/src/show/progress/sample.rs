@@ -70,6 +70,8 @@ pub(crate) fn plan() -> DrivePlan {
             list: None,
             archive: false,
             lang: None,
+            proof: None,
+            accept: Vec::new(),
         },
         profile,
         options: DriveOptions {
@@ -80,6 +82,8 @@ pub(crate) fn plan() -> DrivePlan {
             longest_run: Duration::from_secs(1800),
             longest_silence: Duration::from_secs(600),
             gate_timeout: None,
+            no_baseline: false,
+            accept_green: false,
         },
         limits: Limits::new(&preset::DRIVE, Layout::Native.data().clocks).with(&flags, Origin::Flag),
         gates: vec![gate("fmt", "make fmt"), gate("test", "make test"), lint],
