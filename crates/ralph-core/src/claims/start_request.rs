@@ -12,6 +12,7 @@ use std::slice;
 use crate::claims::start_request::pasted::Gap;
 use crate::model::budget::Attempts;
 use crate::model::config_problem::did_you_mean;
+use crate::model::evidence::Proof;
 use crate::model::foreign_text;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct StartRequest {
     /// In rounds, led by one agent that calls others.
     pub iterates: bool,
     pub lang: Option<String>,
+    /// None: the level is shown and nothing is asked.
+    pub proof: Option<Proof>,
 }
 
 /// The task list.
@@ -63,10 +66,11 @@ enum Flag {
     Archive,
     Replace,
     Lang,
+    Proof,
 }
 
 /// Every flag with an example.
-const FLAGS: [(&str, Flag, &str); 9] = [
+const FLAGS: [(&str, Flag, &str); 10] = [
     ("--completion-promise", Flag::Promise, "--completion-promise \"ALL DONE\""),
     ("--promise", Flag::Promise, "--promise \"ALL DONE\""),
     ("--max-iterations", Flag::MaxIterations, "--max-iterations 20"),
@@ -76,6 +80,7 @@ const FLAGS: [(&str, Flag, &str); 9] = [
     ("--archive", Flag::Archive, "--archive"),
     ("--replace", Flag::Replace, "--replace"),
     ("--lang", Flag::Lang, "--lang zh-TW"),
+    ("--proof", Flag::Proof, "--proof test"),
 ];
 
 /// Parses the line of a slash command. A task in quotes is unquoted; any other keeps its line breaks and quotes,
@@ -267,6 +272,13 @@ impl<'a> Reading<'a> {
             }
             Flag::Tasks => {
                 self.request.list = Some(ListWanted::File(one_line(name, self.value(value), example)?));
+            }
+            Flag::Proof => {
+                let word = one_line(name, self.value(value), example)?;
+                let proof = word
+                    .parse()
+                    .map_err(|hint: String| usage(format!("unknown proof `{}`", shown(&word)), hint))?;
+                self.request.proof = Some(proof);
             }
             Flag::Lang => self.request.lang = Some(language(&one_line(name, self.value(value), example)?)?),
             Flag::Promise => self.request.promise = Some(promise(name, self.value(value), example)?),

@@ -400,9 +400,8 @@ impl StopInProgress<'_> {
         let failures = failure_marks(&seen.reports);
         let reason = failure_reason(seen);
         let as_found = self.facts.session_stop.as_ref().is_some_and(|stop| stop.as_found);
-        let as_at_start = |report: &GateReport| {
-            self.facts.at_start.iter().any(|start| report.fails_as_at_start(start))
-        };
+        let as_at_start =
+            |report: &GateReport| self.facts.at_start.iter().any(|start| report.fails_as_at_start(start));
         if let Reason::GatesFailed { gates } = &reason
             && (as_found || failing(&seen.reports).all(as_at_start))
         {

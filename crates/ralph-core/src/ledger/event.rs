@@ -137,6 +137,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tests: Vec<TestsOfGate>,
     },
+    /// The files where the work began are stored under this fingerprint.
+    StartRecorded {
+        tree: TreeHash,
+    },
     /// The agent said with `ralph blocked` that it cannot continue.
     AgentBlocked {
         why: String,

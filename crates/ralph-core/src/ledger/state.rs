@@ -34,6 +34,9 @@ pub struct State {
     /// Judged stops since the count last started.
     pub attempts: u32,
     pub started_at: Option<Timestamp>,
+    /// The stored files where it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<TreeHash>,
     /// Total seconds paused, which do not count towards its time limit.
     pub paused_seconds: u64,
     pub last_activity: Option<Timestamp>,
@@ -311,6 +314,7 @@ impl State {
                 self.status = Status::Ended { verdict: Verdict::NeedsHuman };
             }
             Event::BaselineRan { .. } => {}
+            Event::StartRecorded { tree } => self.start = Some(tree.clone()),
             Event::Noted { key, value } => {
                 self.notes.insert(key.clone(), value.clone());
             }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::gate::{CheckResult, GateOutcome, GateReport};
+use crate::model::gate::{CheckResult, GateReport};
 use crate::model::id::GateName;
 use crate::model::results::Failure;
 use crate::model::undo::{GateWithoutChange, UndoSeen};
@@ -133,12 +133,6 @@ impl GateAtStart {
     }
 }
 
-/// Whether tests ran at the start of a loop and none runs now, although the gate exits with 0.
-pub fn lost_all_tests(ran_at_start: usize, now: &GateReport) -> bool {
-    let ran_now = now.results.as_ref().map_or(0, |results| results.counts.passed + results.counts.failed);
-    ran_at_start > 0 && now.outcome == GateOutcome::Passed && !now.reused() && ran_now == 0
-}
-
 /// One thing that shows the task.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,7 +236,7 @@ pub fn proving_gates(facts: &EvidenceFacts) -> Vec<GateName> {
 
 fn shown_by_undo(facts: &EvidenceFacts) -> Result<Vec<ShownFact>, NotShown> {
     match &facts.undo {
-        None if proving_gates(facts).is_empty() => Err(NotShown::NothingNew),
+        None if facts.changes.is_some() && proving_gates(facts).is_empty() => Err(NotShown::NothingNew),
         None => Err(NotShown::NotAsked),
         Some(UndoSeen::NotJudged { why }) => Err(NotShown::CannotBeJudged { reason: why.to_string() }),
         Some(UndoSeen::Green { gates }) => {
@@ -385,6 +379,19 @@ pub fn is_text(path: &str) -> bool {
     is_named && (ending.is_empty() || ENDINGS.contains(&ending))
         || is_prose
         || folders.split('/').any(|folder| matches!(folder, "docs" | "doc"))
+}
+
+/// Whether a file holds tests, by its place or name.
+pub fn is_test(path: &str) -> bool {
+    const FOLDERS: [&str; 6] = ["test", "tests", "__tests__", "spec", "specs", "testdata"];
+    let path = path.to_ascii_lowercase();
+    let (folders, file) = path.rsplit_once('/').unwrap_or(("", &path));
+    let stem = file.split('.').next().unwrap_or(file);
+    folders.split('/').any(|folder| FOLDERS.contains(&folder))
+        || stem.starts_with("test_")
+        || ["_test", "_tests", "_spec"].iter().any(|end| stem.ends_with(end))
+        || [".test.", ".spec."].iter().any(|mark| file.contains(mark))
+        || matches!(stem, "test" | "tests")
 }
 
 #[cfg(test)]

@@ -117,7 +117,8 @@ impl GatesSeen {
     pub fn excuse(&mut self, at_start: &[GateReport]) {
         for report in &mut self.reports {
             let is_excused = at_start.iter().any(|start| report.fails_as_at_start(start));
-            if is_excused && self.required.iter().any(|(gate, _)| gate.name == report.gate && gate.keeps_red) {
+            if is_excused && self.required.iter().any(|(gate, _)| gate.name == report.gate && gate.keeps_red)
+            {
                 report.advisory = true;
                 self.required.retain(|(gate, _)| gate.name != report.gate);
             }

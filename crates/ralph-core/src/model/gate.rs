@@ -70,6 +70,13 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// A command for one loop alone: it failed at the start and has to pass twice in a row.
+    pub fn acceptance(name: GateName, run: &str) -> Self {
+        Self { name, accepts: true, ..Self::sample("accept", run) }
+    }
+}
+
 /// When a gate may start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -58,7 +58,8 @@ pub const CHECK: Preset = Preset {
     on_exhausted: OnExhausted::Release,
 };
 
-pub const TEAMMATE: Preset = Preset { name: "teammate", done_when: &[Check::Hygiene, Check::Gates, Check::Proof], ..CHECK };
+pub const TEAMMATE: Preset =
+    Preset { name: "teammate", done_when: &[Check::Hygiene, Check::Gates, Check::Proof], ..CHECK };
 
 /// A task while other tasks of the team are open, whose unfinished work may break the gates.
 pub const TEAM_TASK: Preset = Preset { name: "task", done_when: &[Check::Hygiene], ..CHECK };

@@ -228,7 +228,11 @@ pub(crate) fn last_failures(before: &State) -> &[FailureMark] {
 
 /// Every gate that did not pass, the advisory ones last and in one line.
 pub(crate) fn gate_blocks(seen: &GatesSeen, detail: &FailureDetail<'_>) -> Vec<String> {
-    let red = || seen.reports.iter().filter(|report| report.outcome.answer() != CheckResult::Pass);
+    failing_blocks(&seen.reports, detail)
+}
+
+pub(crate) fn failing_blocks(reports: &[GateReport], detail: &FailureDetail<'_>) -> Vec<String> {
+    let red = || reports.iter().filter(|report| report.outcome.answer() != CheckResult::Pass);
     let required: Vec<&GateReport> = red().filter(|report| !report.advisory).collect();
     let (shown, named) = required.split_at(required.len().min(MOST_GATES_SHOWN));
     let mut last = Vec::new();

@@ -9,10 +9,10 @@ use crate::ledger::facts::DefinitionStatus;
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::finding::{GatesSeen, TasksSeen};
-use crate::model::gate::Gate;
+use crate::model::gate::{Gate, GateReport};
 use crate::say::feedback::{
-    FailureDetail, MOST_CHARACTERS, changed_by_gates, changed_definition, gate_blocks, last_failures,
-    since_last_time,
+    FailureDetail, HONEST_EXIT, HONEST_EXIT_FROM, MOST_CHARACTERS, PROOF_MISSING, changed_by_gates,
+    changed_definition, failing_blocks, gate_blocks, last_failures, since_last_time,
 };
 
 /// Everything that goes into one iteration's prompt.
@@ -27,6 +27,8 @@ pub struct PromptInput<'a> {
     pub gates: &'a [Gate],
     pub tasks: Option<&'a TasksSeen>,
     pub promise: Option<&'a Promise>,
+    /// The gates before the first iteration.
+    pub at_start: &'a [GateReport],
     /// None in the first iteration.
     pub last: Option<LastIteration<'a>>,
 }
@@ -44,6 +46,8 @@ pub struct LastIteration<'a> {
     pub cut_off: Option<&'a str>,
     /// Every gate passed, but the promise was not given.
     pub promise_missing: bool,
+    /// Every gate passed, but no test fails without the change.
+    pub proof_missing: bool,
 }
 
 /// In characters; the rest is for the task and how it is judged.
@@ -65,9 +69,17 @@ pub fn text(iteration: &PromptInput<'_>) -> String {
         if last.promise_missing {
             parts.push(PROMISE_MISSING.to_owned());
         }
+        if last.proof_missing {
+            parts.push(PROOF_MISSING.to_owned());
+        }
+    } else {
+        parts.extend(failures_at_start(iteration.at_start));
     }
     if iteration.approach == Approach::Rethink {
         parts.push(rethink());
+    }
+    if iteration.number >= HONEST_EXIT_FROM {
+        parts.push(HONEST_EXIT.to_owned());
     }
     parts.push(how_it_is_judged(iteration));
     let mut text = parts.join("\n\n");
@@ -123,6 +135,21 @@ fn failures(last: &LastIteration<'_>, context: &Context) -> Option<String> {
     (!blocks.is_empty()).then(|| format!("{heading}\n\n{}", blocks.join("\n\n")))
 }
 
+/// How the gates stood before anything was changed.
+fn failures_at_start(reports: &[GateReport]) -> Option<String> {
+    let detail = FailureDetail {
+        last: &[],
+        advisory_at_start: &[],
+        remembers: false,
+        most: MOST_OF_ALL_GATES,
+        most_of_one: MOST_OF_ALL_GATES,
+    };
+    let required: Vec<GateReport> = reports.iter().filter(|report| !report.advisory).cloned().collect();
+    let blocks = failing_blocks(&required, &detail);
+    let heading = "At the start of this loop, before any change, these gates fail:";
+    (!blocks.is_empty()).then(|| format!("{heading}\n\n{}", blocks.join("\n\n")))
+}
+
 /// Keeps the agent from trying the same again.
 fn denials(denials: &[Denial]) -> Option<String> {
     if denials.is_empty() {
@@ -174,7 +201,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::gate::{GateOutcome, GateReport};
+    use crate::model::gate::GateOutcome;
     use crate::model::id::{GateName, SessionId};
 
     fn gate(run: &str) -> Gate {
@@ -208,6 +235,7 @@ mod tests {
             denials: &[],
             cut_off: None,
             promise_missing: false,
+            proof_missing: false,
         }
     }
 
@@ -223,6 +251,7 @@ mod tests {
             gates,
             tasks: None,
             promise: None,
+            at_start: &[],
             last: None,
         }
     }

@@ -13,6 +13,7 @@
 //! from the engine, as for hooks; what the agent says is shown but decides nothing.
 
 mod agent;
+pub(crate) mod baseline;
 pub(crate) mod checkpointer;
 pub(crate) mod driven;
 pub(crate) mod lease;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use agent::{AgentCall, AgentRan};
 use checkpointer::Checkpointer;
+use ralph_core::claims::honest_exit::AgentAnswers;
 use ralph_core::claims::promise::{self, Promise};
 use ralph_core::clients::list;
 use ralph_core::clients::profile::{CommandLine, Context, Profile, RunOptions, Value, command_line};
@@ -32,10 +34,13 @@ use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::drive::{self, Approach, NextStep};
 use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
+use ralph_core::ledger::event::{
+    AgentEnd, AgentRun, CancelCause, Event, Judgement, Owner, PauseCause, Subject,
+};
 use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
+use ralph_core::model::evidence::Proof;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
@@ -50,6 +55,7 @@ use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{GateObserver, ReceiptReuse};
 use crate::checks::tasks;
 use crate::clients::surroundings;
+use crate::loops::evidence::StartOfWork;
 use crate::loops::judge::{self, CancelWatcher, EngineError, JudgeCase, JudgeOptions, Judged};
 use crate::show::progress::follower::{Follower, NoFollower};
 use crate::store::acceptance::Beginning;
@@ -85,6 +91,8 @@ pub(crate) enum DriveError {
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error("the acceptance command passes already, so it cannot show anything: {command}")]
+    PassesAlready { command: String },
     #[error("process {} is already driving this loop", .0.process)]
     Owned(Owner),
 }
@@ -157,7 +165,7 @@ pub(crate) fn effective_gates(workspace: &Workspace, state: &State) -> io::Resul
     Ok(match found {
         // An unreadable file counts as a changed one: the accepted definition can still be used.
         GatesLookup::Effective(effective) if !effective.config.gates.is_empty() => {
-            EffectiveGates { broken: None, ..*effective }
+            baseline::with_acceptance(EffectiveGates { broken: None, ..*effective }, state)
         }
         GatesLookup::Effective(effective) => *effective,
         GatesLookup::Nothing | GatesLookup::Untrusted(_) | GatesLookup::Revoked => {
@@ -179,7 +187,7 @@ pub(crate) fn commit_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, s
 
 /// The first prompt for the agent.
 pub(crate) fn first_prompt(plan: &DrivePlan) -> String {
-    prompt(plan, None, 1, &Context::Fresh, Approach::Continue, None)
+    prompt(plan, None, 1, &Context::Fresh, Approach::Continue, None, &[])
 }
 
 /// The result of the previous iteration, for the next prompt.
@@ -189,6 +197,8 @@ struct LastVerdict {
     definition_status: DefinitionStatus,
     /// Only the promise was missing.
     promise_missing: bool,
+    /// Only a test that fails without the change was missing.
+    proof_missing: bool,
 }
 
 /// What the last agent run provides for the next prompt and the judgement.
@@ -219,11 +229,15 @@ impl Driver<'_> {
         let effective = effective_gates(self.workspace, &state).ok();
         let found = judge::tree_reader(self.workspace, effective.as_ref()).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
-        let mut drive = ActiveDrive { driver: self, last, last_run, tree_memory, found };
-        let state = match drive.run_to_end(state) {
+        let start = StartOfWork::default();
+        let mut drive = ActiveDrive { driver: self, last, last_run, tree_memory, found, start };
+        let state = match drive.look_at_start(state).and_then(|state| drive.run_to_end(state)) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
-                None => return Err(error),
+                None => {
+                    drive.end_refused(&error)?;
+                    return Err(error);
+                }
             },
             Ok(state) => state,
         };
@@ -255,6 +269,8 @@ struct ActiveDrive<'a> {
     tree_memory: Arc<TreeMemory>,
     /// The tree before its first agent run.
     found: Option<Arc<Tree>>,
+    /// Where the loop began.
+    start: StartOfWork,
 }
 
 impl ActiveDrive<'_> {
@@ -275,6 +291,15 @@ impl ActiveDrive<'_> {
         }
     }
 
+    /// A loop that cannot show anything is not left open.
+    fn end_refused(&mut self, error: &DriveError) -> Result<(), DriveError> {
+        if let DriveError::PassesAlready { .. } = error {
+            let why = CancelCause::Failed { why: error.to_string() };
+            self.driver.append(&[Event::Cancelled { why }])?;
+        }
+        Ok(())
+    }
+
     /// Another process wrote to the ledger: restores what this process wrote and ends the loop.
     fn end_tampered(&mut self, what: &str) -> Result<State, DriveError> {
         let _ended = proc::end_everyone_left();
@@ -291,6 +316,7 @@ impl ActiveDrive<'_> {
             head: None,
             tool_call: None,
             false_promise: false,
+            shown: Vec::new(),
             process: Some(ledger::own_pid()),
         };
         Ok(ledger.append(&[Event::Judged(judgement)])?)
@@ -340,6 +366,7 @@ impl ActiveDrive<'_> {
         trace::step(|| format!("ran the agent, iteration {iteration}"));
         run.switched_to = GitHead::of(&self.driver.workspace.repo.root).switched_from(&before);
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
+        run.answers = AgentAnswers::of(last_words(&summary));
         let state = self.record_agent_end(state, iteration, &run, &summary)?;
         self.driver.follow.receive(&LoopEvent::agent_ended(&run, &state));
         self.last_run = LastRun::of(&run);
@@ -467,16 +494,18 @@ impl ActiveDrive<'_> {
             Decision::Allow { .. } | Decision::Ignore(_) => {}
             // Judged again when the wait is over: the iteration stays open.
             Decision::Wait { .. } => return Ok(state),
-            Decision::Gather => unreachable!("a judgement gathers its own findings"),
+            Decision::Gather | Decision::Prove => unreachable!("a judgement gathers its own findings"),
         }
         if let Some(seen) = outcome.facts.gates().cloned() {
             let promise_missing = state.last.as_ref().is_some_and(lacks_only_promise);
+            let proof_missing = state.last.as_ref().is_some_and(lacks_only_proof);
             let status = outcome.facts.definition_status;
             self.last = Some(LastVerdict {
                 before: outcome.before,
                 seen,
                 definition_status: status,
                 promise_missing,
+                proof_missing,
             });
         }
         Ok(state)
@@ -511,6 +540,9 @@ impl ActiveDrive<'_> {
             session_stop: claims,
             tree_memory: self.tree_memory.clone(),
             found: self.found.clone(),
+            start: self.start.clone(),
+            proof: Some(goal.proof.unwrap_or(Proof::Test)),
+            answers: Some(state.drive.open.as_ref().map(|open| open.answers.clone()).unwrap_or_default()),
             ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, &preset::DRIVE)
         };
         let asked = JudgeOptions { signals: Some(driver.signals), ..JudgeOptions::without_deadline() };
@@ -545,8 +577,9 @@ impl ActiveDrive<'_> {
             denials: &run.denials,
             cut_off: run.cut_off.as_deref(),
             promise_missing: last.promise_missing,
+            proof_missing: last.proof_missing,
         });
-        prompt(plan, tasks.as_ref(), number, context, approach, last)
+        prompt(plan, tasks.as_ref(), number, context, approach, last, &self.start.baseline)
     }
 
     fn command_line(&self, state: &State, prompt_file: &std::path::Path, context: &Context) -> CommandLine {
@@ -570,6 +603,7 @@ fn prompt(
     context: &Context,
     approach: Approach,
     last: Option<LastIteration<'_>>,
+    at_start: &[GateReport],
 ) -> String {
     prompt::text(&prompt::PromptInput {
         task: &plan.goal.task,
@@ -580,6 +614,7 @@ fn prompt(
         gates: &plan.gates,
         tasks,
         promise: plan.goal.promise.as_deref().and_then(Promise::new).as_ref(),
+        at_start,
         last,
     })
 }
@@ -633,12 +668,17 @@ fn load_last_results(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict
         },
         definition_status: DefinitionStatus::Accepted,
         promise_missing: lacks_only_promise(last),
+        proof_missing: lacks_only_proof(last),
     });
     Ok((last, last_run))
 }
 
 fn lacks_only_promise(last: &LastJudgement) -> bool {
     matches!(last.reason, Reason::PromiseMissing { .. })
+}
+
+fn lacks_only_proof(last: &LastJudgement) -> bool {
+    matches!(last.reason, Reason::ProofMissing { .. })
 }
 
 /// The time that the loop's limit leaves for one run.

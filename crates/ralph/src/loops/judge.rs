@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use ralph_core::claims::honest_exit::AgentAnswers;
 use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::finding::Finding;
+use ralph_core::model::evidence::{self, EvidenceFacts, Proof};
+use ralph_core::model::finding::{Finding, GatesSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
-use ralph_core::model::id::{LoopId, SessionId, TreeHash};
+use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::verdict::EvaluationError;
@@ -25,7 +27,9 @@ use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{
     GateObserver, GateRunOptions, GatesLock, ReceiptCoverage, ReceiptReuse, receipts,
 };
+use crate::checks::undo::{self, UndoRequest};
 use crate::checks::{hygiene, markers, promise, tasks};
+use crate::loops::evidence::{StartOfWork, not_judged};
 use crate::loops::report;
 use crate::store::effective_gates::EffectiveGates;
 use crate::store::exports::loop_file::LoopFileOnDisk;
@@ -33,6 +37,7 @@ use crate::store::exports::state_file::Export;
 use crate::store::ledger::{self, Ledger, LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
+use crate::store::start_contents::StartContents;
 use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
@@ -71,6 +76,12 @@ pub(crate) struct JudgeCase<'a> {
     pub(crate) tree_memory: Arc<TreeMemory>,
     /// The tree before the driver's first agent run.
     pub(crate) found: Option<Arc<Tree>>,
+    /// Where the work began.
+    pub(crate) start: StartOfWork,
+    /// The proof that was asked for.
+    pub(crate) proof: Option<Proof>,
+    /// What the agent's last message answers, if it was read before.
+    pub(crate) answers: Option<AgentAnswers>,
 }
 
 /// How to run the checks this time.
@@ -98,6 +109,14 @@ impl JudgeOptions<'_> {
             signals: None,
         }
     }
+}
+
+/// Where the results of a run of the gates are written as they arrive.
+#[derive(Clone, Copy)]
+enum Recording {
+    Ledger,
+    /// The caller records them itself.
+    Nowhere,
 }
 
 /// The judgement, with everything needed to report it.
@@ -148,6 +167,9 @@ impl<'a> JudgeCase<'a> {
             rewritten: None,
             tree_memory: Arc::default(),
             found: None,
+            start: StartOfWork::default(),
+            proof: None,
+            answers: None,
         }
     }
 }
@@ -166,11 +188,17 @@ impl JudgeCase<'_> {
         loop {
             let (before, decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
-            if decision != Decision::Gather {
-                return Ok(Judged { decision, facts, before });
+            match decision {
+                Decision::Gather => {
+                    facts.is_second_look = facts.findings.is_some();
+                    (facts.findings, facts.at_start) = self.gather_past_excused(options, watch)?;
+                }
+                Decision::Prove => {
+                    let evidence = self.gather_evidence(options, &facts, &before)?;
+                    facts.findings.get_or_insert_default().push(Finding::Proof(evidence));
+                }
+                decision => return Ok(Judged { decision, facts, before }),
             }
-            facts.is_second_look = facts.findings.is_some();
-            facts.findings = Some(self.gather(options, watch)?);
             facts.failed_elsewhere = self.trees_failed_in_other_loops(&facts);
             watch.gathered();
             facts.now = clock::now();
@@ -237,6 +265,9 @@ impl JudgeCase<'_> {
             failed_elsewhere: Vec::new(),
             findings: None,
             is_second_look: false,
+            at_start: Vec::new(),
+            proof: self.proof,
+            answers: self.answers.clone().unwrap_or_else(|| AgentAnswers::of(options.last_message)),
         })
     }
 
@@ -277,6 +308,7 @@ impl JudgeCase<'_> {
             Check::PromiseWithoutGates => !has_gates,
             Check::MarkersWithoutGates => config.enabled && !has_gates && !self.markers.is_empty(),
             Check::Hygiene => config.enabled,
+            Check::Proof => has_gates && self.subject != Subject::Plain,
         };
         self.preset.done_when.iter().copied().filter(applies).collect()
     }
@@ -291,7 +323,7 @@ impl JudgeCase<'_> {
         let step = decide(&before, facts);
         if !step.events.is_empty() {
             ledger.append(facts.now, &step.events)?;
-            if step.decision != Decision::Gather {
+            if !matches!(step.decision, Decision::Gather | Decision::Prove) {
                 ledger.sweep();
             }
         }
@@ -311,7 +343,11 @@ impl JudgeCase<'_> {
             _ if !self.exports_state() => Ok(()),
             Decision::Block { .. } if ledger.state().attempts > 0 => self.export().write(ledger.state()),
             Decision::Allow { .. } => self.export().remove(),
-            Decision::Gather | Decision::Block { .. } | Decision::Wait { .. } | Decision::Ignore(_) => Ok(()),
+            Decision::Gather
+            | Decision::Prove
+            | Decision::Block { .. }
+            | Decision::Wait { .. }
+            | Decision::Ignore(_) => Ok(()),
         };
     }
 
@@ -328,8 +364,17 @@ impl JudgeCase<'_> {
         for check in self.checks() {
             let is_stopped = findings.iter().any(|finding| finding.answer() != CheckResult::Pass);
             findings.extend(match check {
+                // Looked at when the decision asks for it.
+                Check::Proof => None,
                 Check::Gates if is_stopped => None,
-                Check::Gates => Some(self.run_gates(&self.effective.config.gates, options, watch)?),
+                Check::Gates => {
+                    let mut found =
+                        self.run_gates(&self.effective.config.gates, options, watch, Recording::Ledger)?;
+                    if let Finding::Gates(seen) = &mut found {
+                        seen.excuse(&self.start.baseline);
+                    }
+                    Some(found)
+                }
                 Check::TaskList => self.session_stop.as_ref().and_then(tasks::check),
                 Check::Promise | Check::PromiseWithoutGates => {
                     self.session_stop.as_ref().and_then(promise::check)
@@ -343,6 +388,166 @@ impl JudgeCase<'_> {
             });
         }
         Ok(findings)
+    }
+
+    /// Runs the checks. In a guarded session or sub-agent a gate that failed at the start, too, never stops the others.
+    fn gather_past_excused(
+        &self,
+        options: &JudgeOptions<'_>,
+        watch: &mut dyn GateObserver,
+    ) -> Result<(Option<Vec<Finding>>, Vec<GateReport>), EngineError> {
+        let findings = self.gather(options, watch)?;
+        let at_start = self.failing_at_start(&findings, options)?;
+        let is_excused = |report: &GateReport| at_start.iter().any(|start| report.fails_as_at_start(start));
+        let failing = |findings: &[Finding]| -> Vec<GateReport> {
+            let reports = findings.iter().filter_map(Finding::gates).flat_map(|seen| &seen.reports);
+            reports.filter(|report| report.answer() == CheckResult::Fail).cloned().collect()
+        };
+        let red = failing(&findings);
+        if options.keep_going || red.is_empty() || !red.iter().all(is_excused) {
+            return Ok((Some(findings), at_start));
+        }
+        let findings = self.gather(&JudgeOptions { keep_going: true, ..*options }, watch)?;
+        let others: Vec<GateName> = failing(&findings).into_iter().map(|report| report.gate).collect();
+        let known = others.iter().all(|gate| at_start.iter().any(|start| start.gate == *gate));
+        let at_start = if known { at_start } else { self.failing_at_start(&findings, options)? };
+        Ok((Some(findings), at_start))
+    }
+
+    /// The failing gates on the start's contents, seen by this process now: for a guarded session or sub-agent, which is not
+    /// blocked by what failed before. Nothing where that cannot be run: unknown blocks.
+    fn failing_at_start(
+        &self,
+        findings: &[Finding],
+        options: &JudgeOptions<'_>,
+    ) -> Result<Vec<GateReport>, EngineError> {
+        let has_goal = self.ledger.state()?.goal.is_some();
+        let is_guarded = !has_goal && !matches!(self.subject, Subject::Plain | Subject::Driver);
+        let as_found = self.session_stop.as_ref().is_some_and(|stop| stop.as_found);
+        let seen = findings.iter().find_map(Finding::gates);
+        let (Some(seen), Some(start), true) = (seen, &self.start.contents, is_guarded && !as_found) else {
+            return Ok(Vec::new());
+        };
+        let readable =
+            |report: &&GateReport| report.answer() == CheckResult::Fail && !report.failing().is_empty();
+        let failing = || seen.reports.iter().filter(|report| report.answer() == CheckResult::Fail);
+        let gates: Vec<GateName> = failing().filter(readable).map(|report| report.gate.clone()).collect();
+        // One that cannot be read blocks anyway.
+        if gates.is_empty() || gates.len() < failing().count() {
+            return Ok(Vec::new());
+        }
+        let Some(tree) = self.tree_as_judged(seen)? else { return Ok(Vec::new()) };
+        let ran = self.on_view(options, start, &tree, &gates, undo::run_on_start)?;
+        Ok(ran.unwrap_or_else(|why| {
+            trace::step(|| format!("the gates could not be run on the start's files: {why}"));
+            Vec::new()
+        }))
+    }
+
+    /// What shows the task, for a tree on which everything passed.
+    fn gather_evidence(
+        &self,
+        options: &JudgeOptions<'_>,
+        facts: &Facts,
+        before: &State,
+    ) -> Result<EvidenceFacts, EngineError> {
+        let seen = facts.gates().expect("proof is looked for after the gates passed");
+        let no_test = facts.answers.no_test.clone();
+        let Some(tree) = self.tree_as_judged(seen)? else {
+            let undo = Some(not_judged("the files changed after the gates ran"));
+            return Ok(EvidenceFacts { undo, no_test, ..EvidenceFacts::default() });
+        };
+        let evidence = EvidenceFacts { no_test, ..self.start.compare(&tree, seen) };
+        // A guarded agent that was never blocked is asked for nothing.
+        let is_looked_for = before.goal.is_some()
+            || self.subject == Subject::Driver
+            || !before.failed_trees.is_empty()
+            || self.proof.is_some();
+        if !is_looked_for || matches!(self.proof, Some(Proof::Off | Proof::BehaviourKept)) {
+            return Ok(evidence);
+        }
+        let Some(start) = &self.start.contents else {
+            let undo = Some(not_judged("the files of the start are not stored"));
+            return Ok(EvidenceFacts { undo, ..evidence });
+        };
+        let proving = evidence::proving_gates(&evidence);
+        if proving.is_empty() {
+            return Ok(evidence);
+        }
+        let undo = self.on_view(options, start, &tree, &proving, undo::undo)?;
+        trace::step(|| format!("ran the gates without the change: {undo:?}"));
+        Ok(EvidenceFacts { undo: Some(undo), ..evidence })
+    }
+
+    /// The tree that the gates judged, read again; none if it changed meanwhile.
+    fn tree_as_judged(&self, seen: &GatesSeen) -> Result<Option<Tree>, EngineError> {
+        let pinned = self.rules_for_reading()?;
+        let mut reader = self.reader().remembering(&self.tree_memory);
+        if let Some(rules) = &pinned {
+            reader = reader.pinned_rules(rules);
+        }
+        Ok(reader.read().ok().filter(|tree| tree.hash() == seen.tree.as_str()))
+    }
+
+    /// Runs gates on a changed view of the tree.
+    fn on_view<T>(
+        &self,
+        options: &JudgeOptions<'_>,
+        start: &StartContents,
+        now: &Tree,
+        proving: &[GateName],
+        run: impl FnOnce(&UndoRequest<'_>) -> T,
+    ) -> Result<T, EngineError> {
+        let (signals, _cancel_watcher) = self.signals(options);
+        let environment =
+            GateEnvironment::new(&self.workspace.settings().user.keep_env, &self.workspace.repo);
+        let logs = self.loop_dir().join("logs");
+        files::private_dir(&logs)?;
+        let ran = run(&UndoRequest {
+            workspace: self.workspace,
+            effective: self.effective,
+            proving,
+            start,
+            now,
+            environment: &environment,
+            mark: &run_mark(&self.workspace.repo, &self.loop_id),
+            deadline: options.deadline,
+            stop: &signals.stop,
+            logs: &logs,
+        });
+        self.unless_interrupted(&signals)?;
+        Ok(ran)
+    }
+
+    /// The signals that end a run, with a watcher for cancellation by the user where nobody else watches.
+    fn signals(&self, options: &JudgeOptions<'_>) -> (Signals, Option<CancelWatcher>) {
+        let signals = options.signals.cloned().unwrap_or_else(Signals::watch);
+        let watches = options.signals.is_none() && self.session_stop.is_some();
+        let watcher = watches.then(|| CancelWatcher::begin(&self.ledger, &signals));
+        (signals, watcher)
+    }
+
+    fn reader(&self) -> TreeReader<'_> {
+        tree_reader(self.workspace, Some(self.effective))
+            .own_files(|| self.export().own_file().into_iter().collect())
+    }
+
+    fn rules_for_reading(&self) -> io::Result<Option<IgnoreRules>> {
+        match &self.found {
+            Some(found) => Ok(Some(found.rules().clone())),
+            None => self.pinned_rules(),
+        }
+    }
+
+    /// Runs the gates where the work begins, past failures, without a verdict or an entry in the ledger.
+    pub(crate) fn run_baseline(
+        &self,
+        gates: &[Gate],
+        options: &JudgeOptions<'_>,
+        watch: &mut dyn GateObserver,
+    ) -> Result<Finding, EngineError> {
+        self.workspace.repo_home.create()?;
+        self.run_gates(gates, options, watch, Recording::Nowhere)
     }
 
     /// Why no check can be evaluated.
@@ -360,13 +565,10 @@ impl JudgeCase<'_> {
         gates: &[Gate],
         options: &JudgeOptions<'_>,
         watch: &mut dyn GateObserver,
+        recording: Recording,
     ) -> Result<Finding, EngineError> {
-        let pinned = match &self.found {
-            Some(found) => Some(found.rules().clone()),
-            None => self.pinned_rules()?,
-        };
-        let mut reader = tree_reader(self.workspace, Some(self.effective))
-            .own_files(|| self.export().own_file().into_iter().collect());
+        let pinned = self.rules_for_reading()?;
+        let mut reader = self.reader();
         // The decision must not depend on anything that other processes could have written.
         if options.fresh || !self.uses_receipts {
             reader = reader.remembering(&self.tree_memory);
@@ -378,9 +580,7 @@ impl JudgeCase<'_> {
         let environment =
             GateEnvironment::new(&self.workspace.settings().user.keep_env, &self.workspace.repo);
         let logs = self.loop_dir().join("logs");
-        let signals = options.signals.cloned().unwrap_or_else(Signals::watch);
-        let watches = options.signals.is_none() && self.session_stop.is_some();
-        let _cancel_watcher = watches.then(|| CancelWatcher::begin(&self.ledger, &signals));
+        let (signals, _cancel_watcher) = self.signals(options);
         let run = GateRunOptions {
             gates,
             home: &self.workspace.repo_home,
@@ -400,6 +600,7 @@ impl JudgeCase<'_> {
             all_gates: !self.is_part,
             rewritten: (self.subject != Subject::Plain).then_some(rewritten.as_slice()),
             found: self.found.as_deref(),
+            tests_at_start: &self.start.tests,
         };
         let mut just_read = None;
         if !run.fresh {
@@ -430,7 +631,10 @@ impl JudgeCase<'_> {
         proc::adopt_orphans();
         let mut observer = LedgerObserver { case: self, watch, failed: None };
         trace::step(|| "took the lock of this repo's gates".to_owned());
-        let seen = run.run(just_read, &mut observer);
+        let seen = match recording {
+            Recording::Ledger => run.run(just_read, &mut observer),
+            Recording::Nowhere => run.run(just_read, observer.watch),
+        };
         let failed = observer.failed;
         if let (Ok(seen), true) = (&seen, self.uses_receipts) {
             rewritten_files::remember(&self.workspace.repo_home, &seen.moved, clock::now())?;

@@ -18,7 +18,15 @@ use crate::model::results::{Results, TestOutcome, TestResult};
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 
 fn goal() -> Goal {
-    Goal { task: "make it work".into(), promise: Some("DONE".into()), list: None, archive: false, lang: None, proof: None, accept: Vec::new() }
+    Goal {
+        task: "make it work".into(),
+        promise: Some("DONE".into()),
+        list: None,
+        archive: false,
+        lang: None,
+        proof: None,
+        accept: Vec::new(),
+    }
 }
 
 fn started(preset: &Preset, budget: &Budget) -> Loop {

@@ -2,7 +2,8 @@
 //! still has the task and tokens cost money.
 
 use super::{
-    Feedback, HONEST_EXIT, HONEST_EXIT_FROM, changed_by_gates, changed_definition, next_step, one_line, since_last_time, with_gates,
+    Feedback, HONEST_EXIT, HONEST_EXIT_FROM, changed_by_gates, changed_definition, next_step, one_line,
+    since_last_time, with_gates,
 };
 use crate::claims::agent_report::AgentReport;
 use crate::claims::promise::{self, Promise};

@@ -56,9 +56,9 @@ impl LoopReport {
                 return vec![Phrase::new("Review the changes and commit them.")];
             }
             LoopEnding::Judged { verdict: Verdict::Passing, .. } => {
-                return vec![
-                    Phrase::new("Review the changes: the gates pass, but they do not show that the task is done."),
-                ];
+                return vec![Phrase::new(
+                    "Review the changes: the gates pass, but they do not show that the task is done.",
+                )];
             }
             LoopEnding::Judged { verdict: Verdict::Unchanged, .. } => {
                 return vec![
@@ -142,10 +142,9 @@ impl LoopReport {
                 )
                 .code(format!("ralph log {}", self.id)),
             ],
-            (Verdict::NeedsHuman, _) if matches!(reason, Reason::AgentBlocked { .. }) => vec![
-                by_hand(),
-                self.again("Correct the gate or the task, then start "),
-            ],
+            (Verdict::NeedsHuman, _) if matches!(reason, Reason::AgentBlocked { .. }) => {
+                vec![by_hand(), self.again("Correct the gate or the task, then start ")]
+            }
             (Verdict::NeedsHuman, _) => vec![
                 Phrase::new("Review the accepted gates: ").code("ralph trust --show"),
                 self.again("If they are right, start "),

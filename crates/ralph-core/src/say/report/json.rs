@@ -58,7 +58,9 @@ impl LoopReport {
     /// *verified*, *passing* or *unchanged*; null while the gates have not passed.
     fn level(&self) -> Option<&'static str> {
         match &self.ending {
-            LoopEnding::Judged { verdict, .. } => Some(*verdict).filter(|verdict| verdict.gates_passed()).map(Verdict::code),
+            LoopEnding::Judged { verdict, .. } => {
+                Some(*verdict).filter(|verdict| verdict.gates_passed()).map(Verdict::code)
+            }
             _ => None,
         }
     }

@@ -59,7 +59,8 @@ impl LoopReport {
             ShownFact::GateFixed { .. } | ShownFact::BehaviourKept { .. } => &[],
         });
         let names: Vec<&str> = tests.map(String::as_str).take(MOST_ERRORS).collect();
-        (!names.is_empty()).then(|| Phrase::new("Tests that fail without the change: ").foreign(names.join(", ")))
+        (!names.is_empty())
+            .then(|| Phrase::new("Tests that fail without the change: ").foreign(names.join(", ")))
     }
 
     fn verdict_phrase(&self) -> Phrase {

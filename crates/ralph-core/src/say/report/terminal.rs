@@ -71,7 +71,8 @@ impl LoopReport {
         match self.status() {
             // The task is named, never as if the headline were about it.
             ReportStatus::Completed => {
-                lines.push(labelled("task", &Phrase::default().foreign(clipped(&one_line(&self.task), TASK))));
+                lines
+                    .push(labelled("task", &Phrase::default().foreign(clipped(&one_line(&self.task), TASK))));
                 return lines;
             }
             ReportStatus::CompletedNotShown | ReportStatus::CompletedUnchanged => {
@@ -100,17 +101,25 @@ impl LoopReport {
         let task = clipped(&one_line(&self.task), TASK / 2);
         match &self.ending {
             LoopEnding::Judged { verdict: Verdict::Verified, .. } => {
-                let gates = self.last_judged().map_or(0, |row| row.gates.iter().filter(|seen| !seen.advisory).count());
+                let gates = self
+                    .last_judged()
+                    .map_or(0, |row| row.gates.iter().filter(|seen| !seen.advisory).count());
                 let gates = if gates == 1 { "1 gate".to_owned() } else { format!("{gates} gates") };
                 let shown = words::shown(&self.shown);
                 if shown.is_empty() { gates } else { format!("{gates} · {shown}") }
             }
-            LoopEnding::Judged { verdict: Verdict::Passing, reason: Reason::TaskNotShown { why }, .. } => match why {
+            LoopEnding::Judged {
+                verdict: Verdict::Passing, reason: Reason::TaskNotShown { why }, ..
+            } => match why {
                 NotShown::NothingNew => format!("as before this loop; no test shows \"{task}\""),
                 why => words::not_shown(why, Lang::En),
             },
-            LoopEnding::Judged { verdict: Verdict::Passing, .. } => format!("not asked whether they show \"{task}\""),
-            LoopEnding::Judged { verdict: Verdict::Unchanged, .. } => format!("gates pass, no file was changed for \"{task}\""),
+            LoopEnding::Judged { verdict: Verdict::Passing, .. } => {
+                format!("not asked whether they show \"{task}\"")
+            }
+            LoopEnding::Judged { verdict: Verdict::Unchanged, .. } => {
+                format!("gates pass, no file was changed for \"{task}\"")
+            }
             _ => one_line(&self.task),
         }
     }

@@ -29,6 +29,7 @@ const AFTER_HELP: &str = "Options of the loop:
   --openspec [ID]            the same for that OpenSpec change; no ID: the only one
   --archive                  with --openspec: archive the finished change
   --replace                  replace the loop of this session
+  --proof WHAT               ask for proof of the task: test, behaviour-kept or off
   --lang TAG                 language of messages: en, zh-TW, zh-CN or es
 
 In a terminal the loop blocks nothing until a session claims it: open your agent client here and

@@ -9,21 +9,22 @@ use ralph_core::ledger::event::{CancelCause, Event, ProcessIdentity, Subject};
 use ralph_core::ledger::transition::{AttachedSession, Transition};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::goal::{ALL_TASKS_DONE, Goal, ListSource, VERIFIED_DONE};
-use ralph_core::model::id::{Digest, LoopId, SessionId};
+use ralph_core::model::id::{Digest, LoopId, SessionId, TreeHash};
 use ralph_core::model::language::Lang;
 use ralph_core::model::layout::{Clocks, Layout};
 use ralph_core::model::limits::{Limits, Origin};
 use ralph_core::model::preset::{self, Preset};
 
 use crate::checks::openspec;
-use crate::loops::ancestry;
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
+use crate::loops::{ancestry, evidence, judge};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
 use crate::store::workspace::Workspace;
 use crate::sys::{clock, files};
+use crate::work_tree::fingerprint::TreeMemory;
 
 /// The result of a start.
 pub(crate) enum StartedLoop {
@@ -158,8 +159,18 @@ impl LoopStart<'_> {
         let bound = self
             .attached_session()
             .map(|AttachedSession { session, client }| Event::Bound { session, client });
-        let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).collect();
+        let start = self.keep_start().map(|tree| Event::StartRecorded { tree });
+        let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).chain(start).collect();
         SessionLoop::begin(self.workspace, new_id(id_words(&goal), self.session), &events)
+    }
+
+    /// Stores the files as they are now, for *undo*. Without them the loop can still end, at best *passing*.
+    fn keep_start(&self) -> Option<TreeHash> {
+        self.effective.filter(|effective| effective.has_gates())?;
+        let memory = TreeMemory::default();
+        let tree = judge::tree_reader(self.workspace, self.effective).remembering(&memory).read().ok()?;
+        let Workspace { repo, repo_home, .. } = self.workspace;
+        evidence::keep_start(repo_home, &repo.root, &tree).ok().map(|start| start.fingerprint())
     }
 
     /// Resumes the implied loop: this session's own, or the only one without a session.
@@ -224,7 +235,15 @@ impl LoopStart<'_> {
                 StartRefused::new(format!("unknown language `{tag}`"), "use one of: en, zh-TW, zh-CN, es")
             })?),
         };
-        Ok(Goal { task, promise, list, archive: request.archive, lang })
+        Ok(Goal {
+            task,
+            promise,
+            list,
+            archive: request.archive,
+            lang,
+            proof: request.proof.or(self.workspace.settings().user.proof),
+            accept: Vec::new(),
+        })
     }
 
     /// Resumes a loop over the same work whose session is gone.

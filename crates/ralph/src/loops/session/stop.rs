@@ -22,6 +22,7 @@ use ralph_core::say::feedback::{self, Notice};
 use ralph_core::say::lang::fill;
 
 use crate::checks::{openspec, tasks};
+use crate::loops::evidence::StartOfWork;
 use crate::loops::judge::{EngineError, JudgeCase, Judged};
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, RunNotice, SessionEvent};
@@ -289,7 +290,9 @@ impl LoopStop<'_> {
             }
             Decision::Allow { verdict, reason, limit, .. } => {
                 let archived = match verdict {
-                    Verdict::Verified | Verdict::Claimed => archive(&self.found.workspace.repo, goal),
+                    Verdict::Verified | Verdict::Passing | Verdict::Unchanged | Verdict::Claimed => {
+                        archive(&self.found.workspace.repo, goal)
+                    }
                     _ => None,
                 };
                 let banner = starting_on_new_line(&texts.released(*verdict, reason, *limit));
@@ -300,7 +303,7 @@ impl LoopStop<'_> {
                 Ok(notify_user(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
             Decision::Wait { what, .. } => Ok(notify_user(texts.waiting(what))),
-            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Prove | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 
@@ -338,6 +341,8 @@ pub(crate) fn case_of_loop<'a>(
         session: found.state.session.clone(),
         limits: found.state.limits.clone().unwrap_or_else(|| case.limits.clone()),
         session_stop: Some(stop),
+        start: StartOfWork::stored(&found.workspace.repo_home, found.state.start.as_ref()),
+        proof: found.state.goal.as_ref().and_then(|goal| goal.proof),
         ..case
     }
 }

@@ -12,7 +12,7 @@ use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
-use ralph_core::model::gate::{Gate, GateOrder, GateOutcome, GateReport};
+use ralph_core::model::gate::{Gate, GateOutcome, GateReport};
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::layout::Layout;
@@ -30,17 +30,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn gate(name: &str, run: &str) -> Gate {
-    Gate {
-        name: GateName::new(name),
-        run: run.into(),
-        timeout: Duration::from_secs(120),
-        advisory: false,
-        inputs: Vec::new(),
-        writes: Vec::new(),
-        retries: 0,
-        results: None,
-        order: GateOrder::AfterAllAbove,
-    }
+    Gate::sample(name, run)
 }
 
 pub(crate) fn report(name: &str, outcome: GateOutcome, millis: u64) -> GateReport {
@@ -143,6 +133,7 @@ pub(crate) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
         head: None,
         tool_call: None,
         false_promise: false,
+        shown: Vec::new(),
         process: Some(42),
     })
 }
