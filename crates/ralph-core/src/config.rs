@@ -219,7 +219,7 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         Some("keep") => true,
         Some(_) => return Err(place.problem("an invalid `red`", "the only value is `keep`")),
     };
-    let (writes, allow_empty) = (raw.writes, raw.allow_empty);
+    let (writes, allow_empty, rerun) = (raw.writes, raw.allow_empty, raw.rerun.unwrap_or(true));
     Ok(Gate {
         name,
         run,
@@ -233,6 +233,7 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         keeps_red,
         allow_empty,
         accepts: false,
+        rerun,
     })
 }
 

@@ -3,3 +3,4 @@
 pub(crate) mod checkpoint;
 pub(crate) mod fingerprint;
 pub(crate) mod git;
+pub(crate) mod view;

@@ -202,6 +202,7 @@ pub struct RawGate {
     pub results: Option<String>,
     pub red: Option<String>,
     pub allow_empty: bool,
+    pub rerun: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -225,6 +226,7 @@ struct GateMap {
     red: Option<String>,
     #[serde(default)]
     allow_empty: bool,
+    rerun: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for RawGate {
@@ -266,6 +268,7 @@ impl<'de> Deserialize<'de> for RawGate {
                     results: map.results,
                     red: map.red,
                     allow_empty: map.allow_empty,
+                    rerun: map.rerun,
                 })
             }
         }

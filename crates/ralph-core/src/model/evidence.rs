@@ -352,47 +352,5 @@ fn shortened(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Whether a changed file is documentation: no test can show it, so none is asked for.
-pub fn is_text(path: &str) -> bool {
-    const NAMES: [&str; 12] = [
-        "license",
-        "licence",
-        "copying",
-        "notice",
-        "readme",
-        "changelog",
-        "changes",
-        "authors",
-        "contributors",
-        "contributing",
-        "code_of_conduct",
-        "security",
-    ];
-    const ENDINGS: [&str; 5] = ["md", "markdown", "rst", "adoc", "txt"];
-    let path = path.to_ascii_lowercase();
-    let (folders, file) = path.rsplit_once('/').unwrap_or(("", &path));
-    let (stem, ending) = file.split_once('.').unwrap_or((file, ""));
-    let is_named = NAMES
-        .iter()
-        .any(|name| stem == *name || stem.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')));
-    let is_prose = ENDINGS[..4].contains(&ending);
-    is_named && (ending.is_empty() || ENDINGS.contains(&ending))
-        || is_prose
-        || folders.split('/').any(|folder| matches!(folder, "docs" | "doc"))
-}
-
-/// Whether a file holds tests, by its place or name.
-pub fn is_test(path: &str) -> bool {
-    const FOLDERS: [&str; 6] = ["test", "tests", "__tests__", "spec", "specs", "testdata"];
-    let path = path.to_ascii_lowercase();
-    let (folders, file) = path.rsplit_once('/').unwrap_or(("", &path));
-    let stem = file.split('.').next().unwrap_or(file);
-    folders.split('/').any(|folder| FOLDERS.contains(&folder))
-        || stem.starts_with("test_")
-        || ["_test", "_tests", "_spec"].iter().any(|end| stem.ends_with(end))
-        || [".test.", ".spec."].iter().any(|mark| file.contains(mark))
-        || matches!(stem, "test" | "tests")
-}
-
 #[cfg(test)]
 mod tests;

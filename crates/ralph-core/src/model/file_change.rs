@@ -1,5 +1,7 @@
 //! A file of the work tree that differs between two moments, with its content at both.
 
+use std::borrow::Cow;
+
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
@@ -16,8 +18,8 @@ pub enum FileContent {
 /// One path that differs. `None` is "no such file".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
-    /// Relative to the root, with `/`.
-    pub path: String,
+    /// Relative to the root, with `/`; any bytes.
+    pub path: Vec<u8>,
     pub before: Option<FileContent>,
     pub now: Option<FileContent>,
 }
@@ -25,8 +27,20 @@ pub struct FileChange {
 /// What a view lays over a path of the tree; `None` removes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewEdit {
-    pub path: String,
+    pub path: Vec<u8>,
     pub content: Option<FileContent>,
+}
+
+impl FileChange {
+    /// The path as text, to classify and to show it.
+    pub fn name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.path)
+    }
+
+    /// The edit that puts the file back.
+    pub fn undone(&self) -> ViewEdit {
+        ViewEdit { path: self.path.clone(), content: self.before.clone() }
+    }
 }
 
 impl FileContent {

@@ -8,6 +8,7 @@ use crate::model::id::{Digest, GateName};
 use crate::model::results::{Failure, Results};
 use crate::model::results_source::ResultsSource;
 
+pub mod calls;
 pub mod outcome;
 pub mod plan;
 pub mod receipt;
@@ -47,6 +48,14 @@ pub struct Gate {
     /// An acceptance command: it has to pass twice in a row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accepts: bool,
+    /// Whether it may run on a changed view of the tree as well (databases, ports: `rerun: false`). Not part of the
+    /// definition: it changes no result.
+    #[serde(default = "may_rerun", skip_serializing_if = "Clone::clone")]
+    pub rerun: bool,
+}
+
+fn may_rerun() -> bool {
+    true
 }
 
 impl Gate {
@@ -66,6 +75,7 @@ impl Gate {
             keeps_red: false,
             allow_empty: false,
             accepts: false,
+            rerun: true,
         }
     }
 }

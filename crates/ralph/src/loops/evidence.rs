@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use ralph_core::model::evidence::{self, ChangedFiles, EvidenceFacts, GateAtStart, GateEvidence};
+use ralph_core::model::evidence::{ChangedFiles, EvidenceFacts, GateAtStart, GateEvidence};
 use ralph_core::model::finding::GatesSeen;
 use ralph_core::model::gate::GateReport;
 use ralph_core::model::id::{GateName, TreeHash};
+use ralph_core::model::protected::{FileRole, ProtectedFiles};
 use ralph_core::model::undo::UndoSeen;
 
 use crate::store::home::RepoHome;
@@ -41,7 +42,7 @@ impl StartOfWork {
     }
 
     /// Everything but *undo*, for a tree on which all gates passed.
-    pub(crate) fn compare(&self, now: &Tree, seen: &GatesSeen) -> EvidenceFacts {
+    pub(crate) fn compare(&self, now: &Tree, seen: &GatesSeen, roles: &ProtectedFiles) -> EvidenceFacts {
         let gates = seen.required.iter().map(|(gate, _)| {
             let tests = tests_of(seen.reports.iter().find(|report| report.gate == gate.name));
             let start = self.baseline.iter().find(|report| report.gate == gate.name);
@@ -50,7 +51,7 @@ impl StartOfWork {
         });
         let changes = self.contents.as_ref().map(|start| start.changed_since(now));
         EvidenceFacts {
-            changes: changes.as_ref().map(count),
+            changes: changes.as_ref().map(|changes| count(changes, roles)),
             gates: gates.collect(),
             undo: None,
             no_test: None,
@@ -79,14 +80,14 @@ fn tests_of(report: Option<&GateReport>) -> Option<Vec<String>> {
     report?.results.as_ref()?.whole.tests.clone()
 }
 
-fn count(changes: &FileChanges) -> ChangedFiles {
+fn count(changes: &FileChanges, roles: &ProtectedFiles) -> ChangedFiles {
     let mut counted = ChangedFiles::default();
     for path in changes.all() {
-        let path = path.to_string_lossy();
-        match () {
-            () if evidence::is_test(&path) => counted.tests += 1,
-            () if evidence::is_text(&path) => counted.texts += 1,
-            () => counted.sources += 1,
+        match roles.role(&path.to_string_lossy()) {
+            FileRole::Test => counted.tests += 1,
+            FileRole::Document => counted.texts += 1,
+            FileRole::Setting | FileRole::Dependencies => counted.settings += 1,
+            FileRole::Source => counted.sources += 1,
         }
     }
     counted

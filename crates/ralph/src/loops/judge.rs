@@ -437,7 +437,7 @@ impl JudgeCase<'_> {
             return Ok(Vec::new());
         }
         let Some(tree) = self.tree_as_judged(seen)? else { return Ok(Vec::new()) };
-        let ran = self.on_view(options, start, &tree, &gates, undo::run_on_start)?;
+        let ran = self.on_view(options, (start, &tree), (&gates, &seen.reports), undo::run_on_start)?;
         Ok(ran.unwrap_or_else(|why| {
             trace::step(|| format!("the gates could not be run on the start's files: {why}"));
             Vec::new()
@@ -457,7 +457,8 @@ impl JudgeCase<'_> {
             let undo = Some(not_judged("the files changed after the gates ran"));
             return Ok(EvidenceFacts { undo, no_test, ..EvidenceFacts::default() });
         };
-        let evidence = EvidenceFacts { no_test, ..self.start.compare(&tree, seen) };
+        let roles = undo::protected_files(&self.workspace.repo.root, &self.effective.config.gates);
+        let evidence = EvidenceFacts { no_test, ..self.start.compare(&tree, seen, &roles) };
         // A guarded agent that was never blocked is asked for nothing.
         let is_looked_for = before.goal.is_some()
             || self.subject == Subject::Driver
@@ -474,7 +475,7 @@ impl JudgeCase<'_> {
         if proving.is_empty() {
             return Ok(evidence);
         }
-        let undo = self.on_view(options, start, &tree, &proving, undo::undo)?;
+        let undo = self.on_view(options, (start, &tree), (&proving, &seen.reports), undo::undo)?;
         trace::step(|| format!("ran the gates without the change: {undo:?}"));
         Ok(EvidenceFacts { undo: Some(undo), ..evidence })
     }
@@ -493,9 +494,8 @@ impl JudgeCase<'_> {
     fn on_view<T>(
         &self,
         options: &JudgeOptions<'_>,
-        start: &StartContents,
-        now: &Tree,
-        proving: &[GateName],
+        (start, now): (&StartContents, &Tree),
+        (proving, in_place): (&[GateName], &[GateReport]),
         run: impl FnOnce(&UndoRequest<'_>) -> T,
     ) -> Result<T, EngineError> {
         let (signals, _cancel_watcher) = self.signals(options);
@@ -509,6 +509,7 @@ impl JudgeCase<'_> {
             proving,
             start,
             now,
+            in_place,
             environment: &environment,
             mark: &run_mark(&self.workspace.repo, &self.loop_id),
             deadline: options.deadline,

@@ -211,7 +211,6 @@ impl RepoHome {
         self.dir.join("start")
     }
 
-    #[allow(dead_code, reason = "views come next")]
     pub(crate) fn views_dir(&self) -> PathBuf {
         self.dir.join("views")
     }

@@ -21,7 +21,7 @@ use ralph_core::model::id::{Digest, TreeHash};
 
 use crate::store::home::RepoHome;
 use crate::sys::files::{self, Lock};
-use crate::work_tree::fingerprint::{CountedFile, CountedKind, FileList, Tree};
+use crate::work_tree::fingerprint::{ChangeKind, CountedFile, CountedKind, FileList, Tree};
 
 /// A larger file is listed without its content.
 pub(crate) const LARGEST_FILE: u64 = 32 << 20;
@@ -111,9 +111,9 @@ impl StartContents {
         let mut changes = FileChanges::default();
         for (path, kind) in self.files.changes_to(now) {
             match kind {
-                crate::work_tree::fingerprint::ChangeKind::Added => changes.new.push(path),
-                crate::work_tree::fingerprint::ChangeKind::Modified => changes.changed.push(path),
-                crate::work_tree::fingerprint::ChangeKind::Removed => changes.deleted.push(path),
+                ChangeKind::Added => changes.new.push(path),
+                ChangeKind::Modified => changes.changed.push(path),
+                ChangeKind::Removed => changes.deleted.push(path),
             }
         }
         changes
@@ -126,7 +126,7 @@ impl StartContents {
         let all = self.files.changes_to(now).into_iter().map(|(path, _)| {
             let before = self.files.get(&path).map(|file| self.content(&file)).transpose()?;
             let after = current.get(&path).map(|file| current_content(root, &file)).transpose()?;
-            Ok(FileChange { path: path_text(&path)?, before, now: after })
+            Ok(FileChange { path: path.into_os_string().into_encoded_bytes(), before, now: after })
         });
         all.collect()
     }
@@ -164,14 +164,6 @@ fn content_of(file: &CountedFile<'_>, bytes: Vec<u8>) -> Option<FileContent> {
         CountedKind::Link => Some(FileContent::Link { target: bytes }),
         CountedKind::Other => None,
     }
-}
-
-/// The core works with text; a path of other bytes cannot be classified.
-fn path_text(path: &Path) -> io::Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        let what = format!("the name of {} is not UTF-8", path.display());
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    })
 }
 
 fn store_content(contents: &Path, root: &Path, file: &CountedFile<'_>, left: &mut u64) -> io::Result<()> {

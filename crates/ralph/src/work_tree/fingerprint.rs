@@ -40,7 +40,7 @@ use std::{fs, io};
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::file_list::{CountedFile, CountedKind, FileList};
+pub(crate) use self::file_list::{CountedFile, CountedKind, FileList, TreeStamps};
 use self::file_stamp::{FileStamp, FileTime};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;

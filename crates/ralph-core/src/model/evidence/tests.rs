@@ -231,33 +231,6 @@ fn undo_is_asked_of_the_gates_that_can_show_something() {
     }
 }
 
-#[test]
-fn documentation_is_no_source() {
-    for text in [
-        "LICENSE",
-        "LICENSE-MIT",
-        "README",
-        "README.md",
-        "Readme.txt",
-        "docs/build.py",
-        "a/doc/x.c",
-        "notes.md",
-    ] {
-        assert!(is_text(text), "{text}");
-    }
-    for source in [
-        "src/a.rs",
-        "readme.py",
-        "license.js",
-        "security.ts",
-        "src/docs.rs",
-        "requirements.txt",
-        "LICENSES.rs",
-    ] {
-        assert!(!is_text(source), "{source}");
-    }
-}
-
 fn some_names() -> impl Strategy<Value = Vec<String>> {
     proptest::collection::vec("[a-c]", 0..4)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::model::id::{Digest, TreeHash};
 
+use super::file_stamp::FileStamp;
 use super::{ChangeKind, Entry, FileKind, ManifestFact, Tree, differences, hash_of};
 
 /// Starts a stored list.
@@ -38,9 +39,30 @@ pub(crate) enum CountedKind {
     Other,
 }
 
+/// The `lstat` data of a tree's files and folders at one moment: equal stamps mean that nothing was written to them between.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TreeStamps {
+    files: Vec<Option<FileStamp>>,
+    folders: Vec<Option<FileStamp>>,
+}
+
 impl Tree {
     pub(crate) fn file_list(&self) -> FileList {
         FileList(self.entries.clone())
+    }
+
+    /// The stamps now; `None` if a file is not the one that was read.
+    pub(crate) fn stamps_now(&self, root: &Path) -> Option<TreeStamps> {
+        let root = super::content::open_folder(root).ok()?;
+        let stamp = |path: &[u8]| {
+            let path = if path.is_empty() { b"." } else { path };
+            FileStamp::of(&root, OsStr::from_bytes(path)).ok().map(|(stamp, _)| stamp)
+        };
+        let files: Vec<_> = self.entries.iter().map(|entry| stamp(&entry.path)).collect();
+        let as_read = self.entries.iter().zip(&files);
+        let is_same = as_read.into_iter().all(|(entry, now)| entry.stamp.is_none() || entry.stamp == *now);
+        let folders = self.folders.iter().map(|folder| stamp(&folder.path)).collect();
+        is_same.then_some(TreeStamps { files, folders })
     }
 }
 
