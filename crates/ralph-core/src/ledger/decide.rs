@@ -363,11 +363,23 @@ impl StopInProgress<'_> {
                 self.passed(Verdict::Verified, reason, tree)
             }
             Evidence::Unchanged => self.passed(Verdict::Unchanged, Reason::NothingChanged, tree),
-            Evidence::Passing(NotShown::NotAsked) => self.passed(Verdict::Passing, reason, tree),
+            Evidence::Passing(why) if !self.names_missing_proof(&why) => {
+                self.passed(Verdict::Passing, reason, tree)
+            }
             Evidence::Passing(why) if self.asks_for_proof(seen, &why) => {
                 self.failed(Reason::ProofMissing { why }, tree, Vec::new())
             }
             Evidence::Passing(why) => self.passed(Verdict::Passing, Reason::TaskNotShown { why }, tree),
+        }
+    }
+
+    /// A guarded agent has no task that could be shown: there only a green that does not come from the sources is named.
+    fn names_missing_proof(&self, why: &NotShown) -> bool {
+        let has_task = self.state.goal.is_some() || self.facts.subject == Subject::Driver;
+        match why {
+            NotShown::NotAsked => false,
+            NotShown::PassesWithoutChange { .. } => true,
+            _ => has_task || self.facts.proof.is_some(),
         }
     }
 
