@@ -20,6 +20,7 @@ pub mod money;
 pub mod note;
 pub mod preset;
 pub mod promise_seen;
+pub mod proof;
 pub mod protected;
 pub mod result_format;
 pub mod results;

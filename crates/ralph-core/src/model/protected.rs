@@ -411,7 +411,7 @@ pub fn undo_sources(changes: &[FileChange], protected: &ProtectedFiles) -> Sourc
         match split {
             Some(Ok(content)) if Some(&content) == change.now.as_ref() => {}
             Some(Ok(content)) => {
-                undone.edits.push(ViewEdit { path: change.path.clone(), content: Some(content) })
+                undone.edits.push(ViewEdit { path: change.path.clone(), content: Some(content) });
             }
             Some(Err(NotSeparable)) => {
                 undone.inseparable.push(name);

@@ -6,26 +6,26 @@
 //! (the control fails, or all stay green), they run once more after the gates before them, which may build what they test.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ralph_core::model::file_change::{FileChange, ViewEdit};
-use ralph_core::model::gate::calls::{self, PackageScripts};
+use ralph_core::model::gate::calls;
 use ralph_core::model::gate::plan::GatePlan;
 use ralph_core::model::gate::{Gate, GateOutcome, GateReport};
 use ralph_core::model::id::GateName;
-use ralph_core::model::protected::{self, ProtectedFiles};
+use ralph_core::model::protected;
+use ralph_core::model::results::Results;
 use ralph_core::model::undo::{GateWithoutChange, UndoSeen};
 
-use crate::checks::gates::GatesLock;
 use crate::checks::gates::environment::GateEnvironment;
-use crate::checks::gates::viewed::ViewRun;
+use crate::checks::gates_on_views::{GatesOnViews, ViewedGates, package_scripts, protected_files};
 use crate::store::effective_gates::EffectiveGates;
 use crate::store::start_contents::StartContents;
 use crate::store::workspace::Workspace;
-use crate::sys::proc::{self, StopRequest};
-use crate::sys::{files, trace};
-use crate::work_tree::fingerprint::{Tree, TreeStamps};
-use crate::work_tree::view::{ViewKind, ViewPlace};
+use crate::sys::proc::StopRequest;
+use crate::sys::trace;
+use crate::work_tree::fingerprint::Tree;
+use crate::work_tree::view::ViewKind;
 
 /// What a run on a changed view needs. The caller must not hold this repo's gates lock: it is taken here.
 pub(crate) struct UndoRequest<'a> {
@@ -46,13 +46,6 @@ pub(crate) struct UndoRequest<'a> {
     pub(crate) stop: &'a StopRequest,
     /// Where complete outputs are stored; an existing folder.
     pub(crate) logs: &'a Path,
-}
-
-/// Which files of a repo are tests and settings, given its gates and the package scripts they call.
-pub(crate) fn protected_files(root: &Path, gates: &[Gate]) -> ProtectedFiles {
-    let scripts = package_scripts(root);
-    let commands: Vec<String> = gates.iter().flat_map(|gate| scripts.behind(&gate.run)).collect();
-    ProtectedFiles::new(commands.iter().map(String::as_str))
 }
 
 /// Runs the proving gates on the unchanged view, then on the start's sources under everything else.
@@ -87,12 +80,8 @@ pub(crate) fn run_on_start(request: &UndoRequest<'_>) -> Result<Vec<GateReport>,
 /// Whether two runs of the same gates gave the same: outcome, and failing tests by name.
 fn agrees(control: &[GateReport], in_place: &[GateReport]) -> bool {
     let failing = |report: &GateReport| {
-        let mut names: Vec<String> = report
-            .results
-            .iter()
-            .flat_map(|results| results.failed_tests())
-            .map(|test| test.name.clone())
-            .collect();
+        let mut names: Vec<String> =
+            report.results.iter().flat_map(Results::failed_tests).map(|test| test.name.clone()).collect();
         names.sort();
         names
     };
@@ -162,7 +151,7 @@ impl<'a> UndoRequest<'a> {
 
     fn undo_with(
         &self,
-        views: &ViewsOfRequest<'_>,
+        views: &GatesOnViews<'_>,
         edits: &[ViewEdit],
         chosen: &[bool],
         proving: &[bool],
@@ -211,68 +200,20 @@ impl<'a> UndoRequest<'a> {
         Ok(UndoSeen::Green { gates: green })
     }
 
-    fn views(&self) -> Result<ViewsOfRequest<'_>, String> {
-        let describe = |error: std::io::Error| error.to_string();
-        self.workspace.repo_home.create().map_err(describe)?;
-        files::private_dir(self.logs).map_err(describe)?;
-        let patience =
-            self.deadline.map_or(HOURS, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let lock = GatesLock::take_unless(&self.workspace.repo_home, patience, || self.stop.is_requested());
-        let lock = lock.map_err(describe)?.ok_or("another ralph process is running this repo's gates")?;
-        proc::adopt_orphans();
-        let stamps = self.now.stamps_now(self.root()).ok_or("the files changed meanwhile")?;
-        let scratch = self.workspace.repo_home.views_dir();
-        Ok(ViewsOfRequest {
-            request: self,
-            place: ViewPlace { root: self.root(), tree: self.now, scratch },
-            stamps,
-            _one_set_at_a_time: lock,
-        })
-    }
-}
-
-const HOURS: Duration = Duration::from_secs(6 * 3600);
-
-/// The views that answer one request.
-struct ViewsOfRequest<'a> {
-    request: &'a UndoRequest<'a>,
-    place: ViewPlace<'a>,
-    stamps: TreeStamps,
-    _one_set_at_a_time: GatesLock,
-}
-
-impl ViewsOfRequest<'_> {
-    fn run(&self, edits: &[ViewEdit], chosen: &[bool]) -> Result<(Vec<GateReport>, ViewKind), String> {
-        let request = self.request;
-        let (view, kind) =
-            self.place.view(edits).map_err(|error| format!("no view of the files: {error}"))?;
-        trace::step(|| format!("made a view with {} changes {kind}", edits.len()));
-        let run = ViewRun {
-            view: &view,
-            environment: request.environment,
-            mark: request.mark,
-            logs: request.logs,
-            excerpt: request.effective.layout.data().excerpt,
-            stop: request.stop,
-            deadline: request.deadline,
+    fn views(&self) -> Result<GatesOnViews<'_>, String> {
+        let viewed = ViewedGates {
+            workspace: self.workspace,
+            gates: self.gates(),
+            now: self.now,
+            environment: self.environment,
+            mark: self.mark,
+            excerpt: self.effective.layout.data().excerpt,
+            deadline: self.deadline,
+            stop: self.stop,
+            logs: self.logs,
         };
-        let reports = run.run(request.gates(), chosen);
-        if request.stop.is_requested() {
-            return Err("it was interrupted".into());
-        }
-        Ok((reports, kind))
+        viewed.begin()
     }
-
-    /// A view shows the tree below it: what was written to the tree meanwhile may have made the difference.
-    fn require_unchanged(&self) -> Result<(), String> {
-        let now = self.request.now.stamps_now(self.request.root());
-        if now.as_ref() == Some(&self.stamps) { Ok(()) } else { Err("the files changed meanwhile".into()) }
-    }
-}
-
-fn package_scripts(root: &Path) -> PackageScripts {
-    let text = files::read_foreign(&root.join("package.json")).ok().flatten().unwrap_or_default();
-    PackageScripts::parse(&String::from_utf8_lossy(&text))
 }
 
 /// The chosen gates and all required ones that run before them.
@@ -304,7 +245,7 @@ impl WithoutChange {
         const MOST_NAMED: usize = 40;
         /// A shell reports a program that a signal ended so.
         const ENDED_BY_SIGNAL: std::ops::RangeInclusive<i32> = 129..=159;
-        let tests = report.results.iter().flat_map(|results| results.failed_tests());
+        let tests = report.results.iter().flat_map(Results::failed_tests);
         let failing: Vec<String> = tests.map(|test| test.name.clone()).take(MOST_NAMED).collect();
         let gate = &report.gate;
         match &report.outcome {
@@ -320,3 +261,6 @@ impl WithoutChange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ mod loop_command;
 mod man;
 mod other_ralph;
 mod pause;
+mod prove;
 mod report;
 mod reset;
 mod resume;
@@ -65,6 +66,8 @@ enum Command {
     Init(init::Arguments),
     /// Run the gates on the current files and write receipts
     Verify(verify::Arguments),
+    /// Show which tests would fail without the change since a commit
+    Prove(prove::Arguments),
     /// Show gates, trust and loops
     Status(status::Arguments),
     /// Show every event of a loop
@@ -134,6 +137,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Man => man::run(),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Prove(arguments) => prove::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Loop(arguments) => loop_command::run(&arguments),
@@ -154,7 +158,7 @@ pub(crate) fn run() -> ExitCode {
 impl Command {
     /// Whether its exit code reports a verdict.
     fn reports_verdict(&self) -> bool {
-        matches!(self, Self::Verify(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
+        matches!(self, Self::Verify(_) | Self::Prove(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
     }
 }
 

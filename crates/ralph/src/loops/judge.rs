@@ -28,7 +28,7 @@ use crate::checks::gates::{
     GateObserver, GateRunOptions, GatesLock, ReceiptCoverage, ReceiptReuse, receipts,
 };
 use crate::checks::undo::{self, UndoRequest};
-use crate::checks::{hygiene, markers, promise, tasks};
+use crate::checks::{gates_on_views, hygiene, markers, promise, tasks};
 use crate::loops::evidence::{StartOfWork, not_judged};
 use crate::loops::report;
 use crate::store::effective_gates::EffectiveGates;
@@ -236,6 +236,8 @@ impl JudgeCase<'_> {
     ) -> Result<Judged, EngineError> {
         self.workspace.repo_home.create()?;
         let mut facts = self.facts(options)?;
+        // Proof is looked for at a verdict.
+        facts.checks.retain(|check| *check != Check::Proof);
         facts.findings = Some(self.gather(options, watch)?);
         let gates = self.effective.config.gates.iter().map(|gate| gate.name.clone()).collect();
         self.append(&[Event::RanWithoutVerdict { gates }])?;
@@ -457,7 +459,7 @@ impl JudgeCase<'_> {
             let undo = Some(not_judged("the files changed after the gates ran"));
             return Ok(EvidenceFacts { undo, no_test, ..EvidenceFacts::default() });
         };
-        let roles = undo::protected_files(&self.workspace.repo.root, &self.effective.config.gates);
+        let roles = gates_on_views::protected_files(&self.workspace.repo.root, &self.effective.config.gates);
         let evidence = EvidenceFacts { no_test, ..self.start.compare(&tree, seen, &roles) };
         // A guarded agent that was never blocked is asked for nothing.
         let is_looked_for = before.goal.is_some()

@@ -11,7 +11,6 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -125,7 +124,7 @@ impl StartContents {
         let current = now.file_list();
         let all = self.files.changes_to(now).into_iter().map(|(path, _)| {
             let before = self.files.get(&path).map(|file| self.content(&file)).transpose()?;
-            let after = current.get(&path).map(|file| current_content(root, &file)).transpose()?;
+            let after = current.get(&path).map(|file| file.read(root)).transpose()?;
             Ok(FileChange { path: path.into_os_string().into_encoded_bytes(), before, now: after })
         });
         all.collect()
@@ -138,31 +137,8 @@ impl StartContents {
         let Some(bytes) = files::read_if_there(&stored)? else {
             return Err(io::Error::new(io::ErrorKind::NotFound, name("was not stored")));
         };
-        content_of(file, bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, name("was changed")))
-    }
-}
-
-/// What a file contains now; it must be what was read for the fingerprint.
-fn current_content(root: &Path, file: &CountedFile<'_>) -> io::Result<FileContent> {
-    let changed = || {
-        let what = format!("{} changed while it was read", file.path.display());
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    };
-    let bytes = match file.kind {
-        CountedKind::Link => fs::read_link(root.join(file.path))?.as_os_str().as_bytes().to_vec(),
-        _ => fs::read(root.join(file.path))?,
-    };
-    content_of(file, bytes).ok_or_else(changed)
-}
-
-fn content_of(file: &CountedFile<'_>, bytes: Vec<u8>) -> Option<FileContent> {
-    if Digest::of(&bytes) != Digest::from_raw(file.digest) {
-        return None;
-    }
-    match file.kind {
-        CountedKind::File => Some(FileContent::File { mode: file.mode, bytes }),
-        CountedKind::Link => Some(FileContent::Link { target: bytes }),
-        CountedKind::Other => None,
+        file.with_content(bytes)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, name("was changed")))
     }
 }
 
@@ -233,5 +209,153 @@ fn prune(dir: &Path) {
         if !kept.contains(&*OsStr::to_string_lossy(&entry.file_name())) {
             let _gone = fs::remove_file(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::home::Home;
+    use crate::work_tree::fingerprint::TreeReader;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    struct Scene {
+        dir: tempfile::TempDir,
+        home: RepoHome,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().expect("a folder");
+            fs::create_dir(dir.path().join("repo")).expect("a folder");
+            let home = Home::at(dir.path().join("home")).repo("repo");
+            Self { dir, home }
+        }
+
+        fn root(&self) -> PathBuf {
+            self.dir.path().join("repo")
+        }
+
+        fn write(&self, path: impl AsRef<Path>, text: &str) {
+            fs::write(self.root().join(path), text).expect("a file");
+        }
+
+        fn tree(&self) -> Tree {
+            TreeReader::new(&self.root()).read().expect("a tree")
+        }
+
+        fn record(&self) -> StartContents {
+            StartContents::record(&self.home, &self.root(), &self.tree()).expect("recorded")
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_back_with_odd_names_links_and_modes() {
+        let scene = Scene::new();
+        let odd = Path::new(OsStr::from_bytes(b"a \xff\nb"));
+        scene.write(odd, "odd");
+        scene.write("run.sh", "#!/bin/sh\n");
+        fs::set_permissions(scene.root().join("run.sh"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        std::os::unix::fs::symlink("run.sh", scene.root().join("link")).expect("a link");
+        scene.write("kept", "kept");
+        let recorded = scene.record();
+        for name in [odd, Path::new("run.sh"), Path::new("link")] {
+            fs::remove_file(scene.root().join(name)).expect("removed");
+        }
+        scene.write("new", "new");
+        scene.write("kept", "changed");
+        let start = StartContents::open(&scene.home, &recorded.fingerprint()).expect("as kept");
+        let now = scene.tree();
+        let changes = start.changed_since(&now);
+        assert_eq!(changes.deleted, [odd, Path::new("link"), Path::new("run.sh")]);
+        assert_eq!((changes.new, changes.changed), (vec!["new".into()], vec!["kept".into()]));
+        let all = start.changes(&scene.root(), &now).expect("contents");
+        let before = |path: &[u8]| {
+            all.iter().find(|change| change.path == path).and_then(|change| change.before.clone())
+        };
+        assert_eq!(before(b"a \xff\nb"), Some(FileContent::File { mode: 0o644, bytes: b"odd".into() }));
+        assert_eq!(before(b"run.sh"), Some(FileContent::File { mode: 0o755, bytes: b"#!/bin/sh\n".into() }));
+        assert_eq!(before(b"link"), Some(FileContent::Link { target: b"run.sh".into() }));
+        assert_eq!(before(b"new"), None);
+        let stored =
+            fs::read_dir(scene.home.start_dir().join("contents")).expect("a folder").flatten().next();
+        let mode = stored.expect("a content").metadata().expect("data").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_an_agent_changed_there_is_an_error() {
+        let scene = Scene::new();
+        scene.write("a", "honest");
+        let fingerprint = scene.record().fingerprint();
+        scene.write("a", "now");
+        let contents = scene.home.start_dir().join("contents");
+        let stored = contents.join(Digest::of("honest").as_str());
+        fs::write(&stored, "forged").expect("written");
+        let start = StartContents::open(&scene.home, &fingerprint).expect("the list is as it was");
+        assert!(start.changes(&scene.root(), &scene.tree()).is_err(), "a forged content");
+        fs::remove_file(stored).expect("removed");
+        assert!(start.changes(&scene.root(), &scene.tree()).is_err(), "a missing content");
+        let list = scene.home.start_dir().join("trees").join(fingerprint.as_str());
+        let mut other = Scene::new().record().files.to_bytes();
+        fs::write(&list, &other).expect("written");
+        assert!(StartContents::open(&scene.home, &fingerprint).is_err(), "another list");
+        other.truncate(5);
+        fs::write(&list, &other).expect("written");
+        assert!(StartContents::open(&scene.home, &fingerprint).is_err(), "a torn list");
+        assert!(StartContents::open(&scene.home, &TreeHash::new("../../trust")).is_err(), "a path");
+    }
+
+    #[test]
+    fn a_torn_content_is_written_again() {
+        let scene = Scene::new();
+        scene.write("a", "honest");
+        scene.record();
+        let stored = scene.home.start_dir().join("contents").join(Digest::of("honest").as_str());
+        fs::write(&stored, "hon").expect("torn");
+        scene.record();
+        assert_eq!(fs::read_to_string(stored).expect("a content"), "honest");
+    }
+
+    #[test]
+    fn five_thousand_small_files_are_recorded_quickly() {
+        let scene = Scene::new();
+        for folder in 0..50 {
+            fs::create_dir(scene.root().join(format!("d{folder}"))).expect("a folder");
+            for file in 0..100 {
+                scene.write(format!("d{folder}/f{file}"), &format!("{folder} {file} {}", "x".repeat(2_000)));
+            }
+        }
+        let tree = scene.tree();
+        let begun = std::time::Instant::now();
+        StartContents::record(&scene.home, &scene.root(), &tree).expect("recorded");
+        let first = begun.elapsed();
+        let begun = std::time::Instant::now();
+        StartContents::record(&scene.home, &scene.root(), &tree).expect("recorded");
+        let again = begun.elapsed();
+        // Generous: other tests run at the same time.
+        assert!(
+            first < Duration::from_secs(5) && again < Duration::from_secs(2),
+            "{first:?}, then {again:?}"
+        );
+    }
+
+    #[test]
+    fn only_old_starts_beyond_the_newest_are_removed_with_their_contents() {
+        let scene = Scene::new();
+        let old = std::time::SystemTime::now() - KEPT_FOR - Duration::from_secs(60);
+        for at in 0..KEPT_STARTS + 2 {
+            scene.write("a", &format!("content {at}"));
+            let hash = scene.record().fingerprint();
+            let list =
+                File::options().write(true).open(scene.home.start_dir().join("trees").join(hash.as_str()));
+            list.expect("a list").set_modified(old + Duration::from_secs(at as u64)).expect("a time");
+        }
+        scene.write("a", "last");
+        scene.record();
+        let count =
+            |folder: &str| fs::read_dir(scene.home.start_dir().join(folder)).expect("a folder").count();
+        assert_eq!((count("trees"), count("contents")), (KEPT_STARTS, KEPT_STARTS));
     }
 }

@@ -68,7 +68,7 @@ impl fmt::Display for ViewKind {
 
 /// A view that gates can run in. It ends with this value.
 #[derive(Debug)]
-pub(crate) enum View {
+pub(crate) enum TreeView {
     Overlay { root: PathBuf, holder: OverlayHolder },
     Copy { tree: CopiedTree },
 }
@@ -84,7 +84,7 @@ pub(crate) struct ViewEntrance {
 
 impl ViewPlace<'_> {
     /// A view of the tree with these changes, and how it was made. An error means that there is none.
-    pub(crate) fn view(&self, edits: &[ViewEdit]) -> io::Result<(View, ViewKind)> {
+    pub(crate) fn view(&self, edits: &[ViewEdit]) -> io::Result<(TreeView, ViewKind)> {
         let refused = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         files::private_dir(&self.scratch)?;
         if std::fs::canonicalize(&self.scratch)?.starts_with(self.root) {
@@ -97,12 +97,12 @@ impl ViewPlace<'_> {
             Ok(view) => Ok((view, ViewKind::Overlay)),
             Err(why) => {
                 let tree = CopiedTree::make(self, edits)?;
-                Ok((View::Copy { tree }, ViewKind::Copy { why: why.to_string() }))
+                Ok((TreeView::Copy { tree }, ViewKind::Copy { why: why.to_string() }))
             }
         }
     }
 
-    fn overlay(&self, edits: &[ViewEdit]) -> io::Result<View> {
+    fn overlay(&self, edits: &[ViewEdit]) -> io::Result<TreeView> {
         if env::text("RALPH_NO_OVERLAY").is_some() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "RALPH_NO_OVERLAY is set"));
         }
@@ -110,11 +110,11 @@ impl ViewPlace<'_> {
         files::private_dir(&mount_point)?;
         let holder = OverlayHolder::start(self.root, &mount_point)?;
         holder.lay_in(edits)?;
-        Ok(View::Overlay { root: self.root.to_owned(), holder })
+        Ok(TreeView::Overlay { root: self.root.to_owned(), holder })
     }
 }
 
-impl View {
+impl TreeView {
     /// Where the files are for a gate in the view.
     pub(crate) fn root(&self) -> &Path {
         match self {

@@ -31,6 +31,7 @@ mod laws;
 mod layouts;
 mod log;
 mod plugin;
+mod prove;
 mod report;
 mod reset;
 mod rooms;

@@ -97,6 +97,36 @@ pub fn daemon_in(command: &str) -> Option<&'static str> {
     (!works_alone).then_some(called)
 }
 
+/// The command with a reporter that names every test, where the runner does not by default and cannot be told so by its
+/// environment. `None` if nothing has to be added, or it is not known how.
+pub fn naming_all_tests(command: &str, scripts: &PackageScripts) -> Option<String> {
+    const RUNNERS: [(&str, &str, &[&str]); 2] = [
+        ("vitest", "--reporter=verbose", &["--reporter", "bench"]),
+        ("jest", "--verbose", &["--verbose", "--silent", "--reporters", "--json"]),
+    ];
+    let script = scripts.alone(command);
+    let line = script.unwrap_or(command);
+    if line.contains(['|', '>', '#', '`']) {
+        return None;
+    }
+    let last = line.rsplit(['&', ';']).next().unwrap_or(line).trim();
+    let mut words = last.split_whitespace().filter(|word| !word.contains('='));
+    let mut program = words.next()?;
+    while ["npx", "bunx", "exec", "cross-env", "pnpm", "yarn", "dotenv", "--"].contains(&program) {
+        program = words.next()?;
+    }
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let (_, flag, unless) = RUNNERS.iter().find(|(name, ..)| *name == program)?;
+    if unless.iter().any(|word| last.contains(word)) {
+        return None;
+    }
+    let separator = if script.is_some() && command.starts_with("npm") { " -- " } else { " " };
+    Some(format!("{}{separator}{flag}", command.trim_end()))
+}
+
+/// Variables that make runners name every test.
+pub const NAMING_VARIABLES: [(&str, &str); 2] = [("PYTEST_ADDOPTS", "-vv"), ("GOFLAGS", "-v")];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +160,26 @@ mod tests {
             ("pytest tests/docker_test.py", None),
         ] {
             assert_eq!(daemon_in(command), daemon, "{command}");
+        }
+    }
+
+    #[test]
+    fn runners_are_told_to_name_every_test() {
+        let scripts = PackageScripts::parse(
+            r#"{"scripts": {"test": "vitest run", "unit": "tsc && jest --ci", "all": "vitest run && eslint .", "dot": "vitest run --reporter=dot"}}"#,
+        );
+        for (command, expected) in [
+            ("npm test", Some("npm test -- --reporter=verbose")),
+            ("pnpm test", Some("pnpm test --reporter=verbose")),
+            ("npm run unit", Some("npm run unit -- --verbose")),
+            ("npm run all", None),
+            ("npm run dot", None),
+            ("npx vitest run src", Some("npx vitest run src --reporter=verbose")),
+            ("CI=1 ./node_modules/.bin/jest", Some("CI=1 ./node_modules/.bin/jest --verbose")),
+            ("npx jest | tee log", None),
+            ("cargo test", None),
+        ] {
+            assert_eq!(naming_all_tests(command, &scripts).as_deref(), expected, "{command}");
         }
     }
 }

@@ -17,7 +17,7 @@ use super::environment::GateEnvironment;
 use super::{GRACE, output_digest, report_files};
 use crate::sys::proc::{self, Captured, FinishedJob, Job, Program, ShutdownRules, StopRequest, Termination};
 use crate::sys::{clock, short_command};
-use crate::work_tree::view::{View, ViewEntrance};
+use crate::work_tree::view::{TreeView, ViewEntrance};
 
 /// Where and how a gate runs.
 pub(super) struct GatePlace<'a> {
@@ -29,7 +29,7 @@ pub(super) struct GatePlace<'a> {
     pub(super) excerpt: usize,
     pub(super) stop: &'a StopRequest,
     /// Runs in this view instead of the tree. All its tests are kept by name.
-    pub(super) view: Option<&'a View>,
+    pub(super) view: Option<&'a TreeView>,
     /// How many tests each gate ran where the work began.
     pub(super) tests_at_start: &'a [(GateName, usize)],
 }

@@ -11,11 +11,11 @@ use super::environment::GateEnvironment;
 use super::one_gate::{self, GatePlace};
 use super::report;
 use crate::sys::proc::StopRequest;
-use crate::work_tree::view::View;
+use crate::work_tree::view::TreeView;
 
 /// How the gates run on a view.
 pub(crate) struct ViewRun<'a> {
-    pub(crate) view: &'a View,
+    pub(crate) view: &'a TreeView,
     pub(crate) environment: &'a GateEnvironment,
     pub(crate) mark: &'a str,
     pub(crate) logs: &'a Path,

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use ralph_core::model::file_change::FileContent;
 use ralph_core::model::id::{Digest, TreeHash};
 
 use super::file_stamp::FileStamp;
@@ -63,6 +65,33 @@ impl Tree {
         let is_same = as_read.into_iter().all(|(entry, now)| entry.stamp.is_none() || entry.stamp == *now);
         let folders = self.folders.iter().map(|folder| stamp(&folder.path)).collect();
         is_same.then_some(TreeStamps { files, folders })
+    }
+}
+
+impl CountedFile<'_> {
+    /// What the file contains now; it must be what was read for the fingerprint.
+    pub(crate) fn read(&self, root: &Path) -> io::Result<FileContent> {
+        let path = root.join(self.path);
+        let bytes = match self.kind {
+            CountedKind::Link => fs::read_link(path)?.into_os_string().into_encoded_bytes(),
+            CountedKind::File | CountedKind::Other => fs::read(path)?,
+        };
+        self.with_content(bytes).ok_or_else(|| {
+            let what = format!("{} changed while it was read", self.path.display());
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })
+    }
+
+    /// The file with this content; `None` if it is not the listed one.
+    pub(crate) fn with_content(&self, bytes: Vec<u8>) -> Option<FileContent> {
+        if Digest::of(&bytes) != Digest::from_raw(self.digest) {
+            return None;
+        }
+        match self.kind {
+            CountedKind::File => Some(FileContent::File { mode: self.mode, bytes }),
+            CountedKind::Link => Some(FileContent::Link { target: bytes }),
+            CountedKind::Other => None,
+        }
     }
 }
 

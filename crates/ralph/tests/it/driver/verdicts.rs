@@ -31,7 +31,10 @@ fn finished_work_still_takes_one_run_and_is_not_taken_for_the_agents() {
     scene.ended_as("unchanged");
     let scene = Scene::new("true", "echo x > work");
     let ran = unverified(scene.drive(&["--max-iterations", "1"]), 6);
-    assert!(!ran.stdout.contains("No file was changed") && ran.stdout.ends_with("\nGATES_PASS\n"), "{ran:#?}");
+    assert!(
+        !ran.stdout.contains("No file was changed") && ran.stdout.ends_with("\nGATES_PASS\n"),
+        "{ran:#?}"
+    );
     scene.ended_as("passing");
 }
 
