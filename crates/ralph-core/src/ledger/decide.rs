@@ -19,6 +19,7 @@ use crate::model::goal::Goal;
 use crate::model::id::{GateName, TreeHash};
 use crate::model::preset::Check;
 use crate::model::promise_seen::PromiseSeen;
+use crate::model::ship::RequiredLevel;
 use crate::model::ship::ShipAction;
 use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
@@ -339,7 +340,35 @@ impl StopInProgress<'_> {
         if action.needs_fresh_gates() && !self.facts.gates_ran_now {
             return Decision::Gather;
         }
+        if action.needs_fresh_gates()
+            && let Some(decision) = self.unless_level_allows(seen)
+        {
+            return decision;
+        }
         Decision::Act(action.clone())
+    }
+
+    /// What is pushed or merged has a known level; where the repo requires *verified*, nothing less goes out.
+    fn unless_level_allows(&mut self, seen: &GatesSeen) -> Option<Decision> {
+        if !self.facts.checks.contains(&Check::Proof) {
+            return None;
+        }
+        let Some(evidence) = self.facts.evidence() else { return Some(Decision::Prove) };
+        let plan = self.state.goal.as_ref().and_then(|goal| goal.ship.as_ref());
+        let required = plan.map(|plan| plan.settings.require).unwrap_or_default();
+        let tree = Some(&seen.tree);
+        match (evidence::evaluate(evidence, self.facts.proof.unwrap_or(Proof::Test)), required) {
+            (Evidence::Verified(_), _) | (_, RequiredLevel::Passing) => None,
+            (Evidence::Unchanged, RequiredLevel::Verified) => {
+                Some(self.passed(Verdict::Unchanged, Reason::NothingChanged, tree))
+            }
+            (Evidence::Passing(why), RequiredLevel::Verified) => {
+                Some(match self.asks_for_proof(evidence, &why) {
+                    true => self.failed(Reason::ProofMissing { why }, tree, Vec::new()),
+                    false => self.passed(Verdict::Passing, Reason::TaskNotShown { why }, tree),
+                })
+            }
+        }
     }
 
     /// An agent that waits for its sub-agents may end its turn, a bounded number of times.
@@ -439,6 +468,10 @@ impl StopInProgress<'_> {
             Evidence::Verified(shown) => {
                 self.shown = shown;
                 self.passed(Verdict::Verified, reason, tree)
+            }
+            // The goal beyond the gates is reached, whatever shows the task.
+            Evidence::Passing(_) | Evidence::Unchanged if matches!(reason, Reason::Shipped { .. }) => {
+                self.passed(Verdict::Passing, reason, tree)
             }
             Evidence::Unchanged => self.passed(Verdict::Unchanged, Reason::NothingChanged, tree),
             Evidence::Passing(why) if !self.names_missing_proof(&why) => {

@@ -165,6 +165,7 @@ pub const PRE_PR: Preset = Preset {
         Check::Gates,
         Check::TaskList,
         Check::PullRequest,
+        Check::Proof,
     ],
     ..SESSION
 };
@@ -181,6 +182,7 @@ pub const UNTIL_CI: Preset = Preset {
         Check::PullRequest,
         Check::Ci,
         Check::Promise,
+        Check::Proof,
     ],
     ..SESSION
 };
@@ -198,16 +200,42 @@ pub const POST_PR: Preset = Preset {
         Check::Ci,
         Check::Merge,
         Check::Promise,
+        Check::Proof,
     ],
     ..SESSION
 };
 
 /// The driver's rows: ralph itself pushes, opens and merges, and says that it is done.
 pub const DRIVE_PRE_PR: Preset = Preset { name: "drive-pre-pr", done_when: PRE_PR.done_when, ..DRIVE };
-pub const DRIVE_UNTIL_CI: Preset =
-    Preset { name: "drive-until-ci", done_when: UNTIL_CI.done_when.split_last().unwrap().1, ..DRIVE };
-pub const DRIVE_POST_PR: Preset =
-    Preset { name: "drive-post-pr", done_when: POST_PR.done_when.split_last().unwrap().1, ..DRIVE };
+pub const DRIVE_UNTIL_CI: Preset = Preset {
+    name: "drive-until-ci",
+    done_when: &[
+        Check::Audit,
+        Check::EvidenceFile,
+        Check::GateFile,
+        Check::Gates,
+        Check::TaskList,
+        Check::PullRequest,
+        Check::Ci,
+        Check::Proof,
+    ],
+    ..DRIVE
+};
+pub const DRIVE_POST_PR: Preset = Preset {
+    name: "drive-post-pr",
+    done_when: &[
+        Check::Audit,
+        Check::EvidenceFile,
+        Check::GateFile,
+        Check::Gates,
+        Check::TaskList,
+        Check::PullRequest,
+        Check::Ci,
+        Check::Merge,
+        Check::Proof,
+    ],
+    ..DRIVE
+};
 
 /// The row of a session's loop that ships.
 pub fn of_session(until: Until) -> &'static Preset {

@@ -88,7 +88,7 @@ impl<'a> LoopTexts<'a> {
             (Verdict::Claimed, _) => Some(DoneBecause::Claimed),
             _ => None,
         };
-        if let (Verdict::Verified, Reason::Shipped { until, .. }) = (verdict, reason) {
+        if let (Verdict::Verified | Verdict::Passing, Reason::Shipped { until, .. }) = (verdict, reason) {
             let how = words::reason_in(reason, self.lang);
             let (until, how) = (*until, how.as_str());
             return self.boxed(&Banner::Shipped { until, how, iteration, progress, false_promises });

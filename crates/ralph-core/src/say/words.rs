@@ -6,7 +6,7 @@ use std::fmt;
 use crate::ledger::event::{CancelCause, PauseCause};
 use crate::ledger::ship::short;
 use crate::model::duration;
-use crate::model::evidence::{NotShown, ShownFact};
+use crate::model::evidence::{Evidence, NotShown, ShownFact};
 use crate::model::gate::GateOutcome;
 use crate::model::id::GateName;
 use crate::model::language::Lang;
@@ -193,6 +193,15 @@ pub fn ship_step(step: &ShipStep) -> String {
         ShipStep::Merged { number, url, commit } => {
             format!("pull request #{number} is merged at {}: {url}", short(commit))
         }
+    }
+}
+
+/// What passing gates show, in one sentence.
+pub fn evidence(evidence: &Evidence, lang: Lang) -> String {
+    match evidence {
+        Evidence::Verified(facts) => format!("Verified: {}.", shown(facts)),
+        Evidence::Passing(why) => format!("The gates pass; the task is not shown: {}.", not_shown(why, lang)),
+        Evidence::Unchanged => "The gates pass; no file changed.".to_owned(),
     }
 }
 

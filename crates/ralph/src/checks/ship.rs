@@ -212,7 +212,7 @@ impl Shipping {
     }
 
     /// Does one thing. What it led to is seen by the next look; what is returned is recorded.
-    pub(crate) fn act(&self, action: &ShipAction) -> Vec<Event> {
+    pub(crate) fn act(&self, action: &ShipAction, evidence: Option<&str>) -> Vec<Event> {
         self.look_again();
         let done = match action {
             ShipAction::SwitchBranch { branch } => self.git.switch(branch).map_or_else(
@@ -245,7 +245,7 @@ impl Shipping {
                     "check the network and your login at the remote",
                 ))),
             },
-            ShipAction::OpenPullRequest { branch, base } => self.open(branch, base),
+            ShipAction::OpenPullRequest { branch, base } => self.open(branch, base, evidence),
             ShipAction::Merge { number, commit } => self.merge(*number, commit),
         };
         match done {
@@ -257,8 +257,8 @@ impl Shipping {
         }
     }
 
-    fn open(&self, branch: &str, base: &str) -> Result<Vec<ShipStep>, ShipOutcome> {
-        let (title, body) = (self.goal.headline(), self.body(base));
+    fn open(&self, branch: &str, base: &str, evidence: Option<&str>) -> Result<Vec<ShipStep>, ShipOutcome> {
+        let (title, body) = (self.goal.headline(), self.body(base, evidence));
         let new = NewPullRequest { branch, base, title: &title, body: &body, settings: &self.plan.settings };
         match self.forge.open(&new) {
             // The next look finds it.
@@ -296,7 +296,7 @@ impl Shipping {
         format!("{}\n\nCommitted by ralph after the gates passed.\n", self.goal.headline())
     }
 
-    fn body(&self, base: &str) -> String {
+    fn body(&self, base: &str, evidence: Option<&str>) -> String {
         let base = format!("refs/remotes/{}/{base}", self.plan.remote);
         let subjects = self.git.subjects_since(&base);
         let list = |lines: &[String]| lines.iter().map(|line| format!("- {line}\n")).collect::<String>();
@@ -306,6 +306,9 @@ impl Shipping {
         }
         if !self.gates.is_empty() {
             body.push_str(&format!("\n## Gates that passed on this commit\n\n{}", list(&self.gates)));
+        }
+        if let Some(evidence) = evidence {
+            body.push_str(&format!("\n## Evidence\n\n{evidence}\n"));
         }
         body.push_str("\nOpened by `ralph loop`.\n");
         body

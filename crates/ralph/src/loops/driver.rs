@@ -41,7 +41,7 @@ use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::ship::ShippedBy;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
-use ralph_core::model::evidence::Proof;
+use ralph_core::model::evidence::{EvidenceFacts, Proof};
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
@@ -239,8 +239,16 @@ impl Driver<'_> {
         let found = judge::tree_reader(self.workspace, effective.as_ref()).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
         let start = StartOfWork::default();
-        let mut drive =
-            ActiveDrive { driver: self, last, last_run, tree_memory, found, kept_gates: None, start };
+        let mut drive = ActiveDrive {
+            driver: self,
+            last,
+            last_run,
+            tree_memory,
+            found,
+            kept_gates: None,
+            kept_evidence: None,
+            start,
+        };
         let state = match drive.look_at_start(state).and_then(|state| drive.run_to_end(state)) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
@@ -281,6 +289,8 @@ struct ActiveDrive<'a> {
     found: Option<Arc<Tree>>,
     /// The gates that this process ran before the wait that is going on.
     kept_gates: Option<GatesSeen>,
+    /// What showed the task then.
+    kept_evidence: Option<EvidenceFacts>,
     /// Where the loop began.
     start: StartOfWork,
 }
@@ -507,13 +517,14 @@ impl ActiveDrive<'_> {
             // Judged again when the wait is over: the iteration stays open.
             Decision::Wait { .. } => {
                 self.kept_gates = outcome.facts.gates().cloned();
+                self.kept_evidence = outcome.facts.evidence().cloned();
                 return Ok(state);
             }
             Decision::Gather | Decision::Act(_) | Decision::Prove => {
                 unreachable!("a judgement gathers its own findings")
             }
         }
-        self.kept_gates = None;
+        (self.kept_gates, self.kept_evidence) = (None, None);
         let ship = prompt::ship_feedback(&outcome.facts, state.last.as_ref().map(|last| &last.reason));
         let seen = outcome.facts.gates().cloned().or_else(|| ship.is_some().then(no_gates_seen));
         if let Some(seen) = seen {
@@ -563,6 +574,7 @@ impl ActiveDrive<'_> {
             found: self.found.clone(),
             shipping: shipping(driver, goal, effective),
             kept_gates: self.kept_gates.take(),
+            kept_evidence: self.kept_evidence.take(),
             start: self.start.clone(),
             proof: Some(goal.proof.unwrap_or(Proof::Test)),
             answers: Some(state.drive.open.as_ref().map(|open| open.answers.clone()).unwrap_or_default()),

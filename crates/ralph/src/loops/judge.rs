@@ -19,10 +19,12 @@ use ralph_core::model::finding::{Finding, GatesSeen, ShipOutcome};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
 use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
+use ralph_core::model::language::Lang;
 use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::ship::{AuditRule, ShipAction};
 use ralph_core::model::verdict::EvaluationError;
+use ralph_core::say::words;
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{
@@ -82,6 +84,8 @@ pub(crate) struct JudgeCase<'a> {
     pub(crate) shipping: Option<Result<Shipping, EvaluationError>>,
     /// What this process saw of the gates at its last look, for the same files: a poll runs no gate.
     pub(crate) kept_gates: Option<GatesSeen>,
+    /// What showed the task then.
+    pub(crate) kept_evidence: Option<EvidenceFacts>,
     /// Where the work began.
     pub(crate) start: StartOfWork,
     /// The proof that was asked for.
@@ -184,6 +188,7 @@ impl<'a> JudgeCase<'a> {
             found: None,
             shipping: None,
             kept_gates: None,
+            kept_evidence: None,
             start: StartOfWork::default(),
             proof: None,
             answers: None,
@@ -203,14 +208,17 @@ impl JudgeCase<'_> {
         trace::step(|| format!("found the repo and its effective gates: {}", gates.len()));
         let mut facts = self.facts(options)?;
         let mut kept = self.kept_gates.clone();
+        let kept_tree = kept.as_ref().map(|seen| seen.tree.clone());
+        let mut evidence = self.kept_evidence.clone().zip(kept_tree);
         let mut actions = 0;
         loop {
             let (before, mut decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
             match &decision {
                 Decision::Prove => {
-                    let evidence = self.gather_evidence(options, &facts, &before)?;
-                    facts.findings.get_or_insert_default().push(Finding::Proof(evidence));
+                    let seen = self.gather_evidence(options, &facts, &before)?;
+                    evidence = facts.gates().map(|gates| (seen.clone(), gates.tree.clone()));
+                    facts.findings.get_or_insert_default().push(Finding::Proof(seen));
                     facts.now = clock::now();
                     continue;
                 }
@@ -220,7 +228,7 @@ impl JudgeCase<'_> {
                 }
                 Decision::Act(action) if actions < MOST_ACTIONS => {
                     actions += 1;
-                    self.act(action)?;
+                    self.act(action, &facts)?;
                     kept = facts.gates().cloned();
                 }
                 Decision::Act(_) => {
@@ -234,6 +242,12 @@ impl JudgeCase<'_> {
             facts.gates_ran_now |= gathered.gates_ran;
             facts.findings = Some(gathered.findings);
             facts.at_start = at_start;
+            // The same files show the same.
+            if let Some((seen, tree)) = &evidence
+                && facts.gates().is_some_and(|gates| gates.tree == *tree)
+            {
+                facts.findings.get_or_insert_default().push(Finding::Proof(seen.clone()));
+            }
             facts.failed_elsewhere = self.trees_failed_in_other_loops(&facts);
             watch.gathered();
             facts.now = clock::now();
@@ -370,9 +384,12 @@ impl JudgeCase<'_> {
     }
 
     /// Does one step beyond the gates and records it.
-    fn act(&self, action: &ShipAction) -> Result<(), EngineError> {
+    fn act(&self, action: &ShipAction, facts: &Facts) -> Result<(), EngineError> {
         let Some(Ok(shipping)) = &self.shipping else { return Ok(()) };
-        let events = shipping.act(action);
+        let evidence = facts.evidence().map(|seen| {
+            words::evidence(&evidence::evaluate(seen, self.proof.unwrap_or(Proof::Test)), Lang::En)
+        });
+        let events = shipping.act(action, evidence.as_deref());
         trace::step(|| format!("acted: {action:?}"));
         if events.is_empty() { Ok(()) } else { self.append(&events) }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::evidence::Proof;
-use ralph_core::model::verdict::Verdict;
+use ralph_core::model::verdict::{Reason, Verdict};
 
 pub(crate) const VERIFIED: u8 = 0;
 pub(crate) const NOT_VERIFIED: u8 = 1;
@@ -35,7 +35,11 @@ pub(crate) fn of_verdict(verdict: Verdict) -> u8 {
 pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
     match (&state.status, signal) {
         // The user asked for nothing more.
-        (Status::Ended { verdict: Verdict::Passing }, _) if asks_for_no_proof(state) => VERIFIED,
+        (Status::Ended { verdict: Verdict::Passing }, _)
+            if asks_for_no_proof(state) || has_shipped(state) =>
+        {
+            VERIFIED
+        }
         (Status::Ended { verdict }, _) => of_verdict(*verdict),
         (_, Some(signal)) => code_of_signal(signal),
         (Status::Paused { why: PauseCause::AgentCouldNotStart { .. }, .. }, None) => USAGE,
@@ -45,6 +49,11 @@ pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
 
 fn asks_for_no_proof(state: &State) -> bool {
     state.goal.as_ref().is_some_and(|goal| goal.proof == Some(Proof::Off))
+}
+
+/// Whether the goal beyond the gates was reached: the pull request, its CI, the merge.
+pub(crate) fn has_shipped(state: &State) -> bool {
+    state.last.as_ref().is_some_and(|last| matches!(last.reason, Reason::Shipped { .. }))
 }
 
 /// Like shells report termination by a signal.

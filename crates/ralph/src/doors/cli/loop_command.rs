@@ -342,7 +342,7 @@ fn end(place: &CommandContext, id: &LoopId, state: &State, output: Output) {
         _ => None,
     };
     if let Some(line) = last_line.filter(|_| output != Output::Json) {
-        if state.goal.as_ref().map(Goal::until) == Some(Until::Merged) {
+        if state.goal.as_ref().map(Goal::until) == Some(Until::Merged) && exit::has_shipped(state) {
             terminal::print(format_args!("<promise>{CI_PASSED}</promise>"));
         }
         terminal::print(line);
