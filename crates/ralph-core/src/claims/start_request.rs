@@ -12,7 +12,7 @@ use std::slice;
 use crate::claims::start_request::pasted::Gap;
 use crate::model::budget::Attempts;
 use crate::model::config_problem::did_you_mean;
-use crate::model::evidence::Proof;
+use crate::model::evidence::RequiredProof;
 use crate::model::foreign_text;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct StartRequest {
     pub iterates: bool,
     pub lang: Option<String>,
     /// None: the level is shown and nothing is asked.
-    pub proof: Option<Proof>,
+    pub proof: Option<RequiredProof>,
 }
 
 /// The task list.

@@ -11,7 +11,7 @@ use crate::ledger::event::{Event, ExportNote, FailureMark, Judgement, PauseCause
 use crate::ledger::facts::{DefinitionStatus, ExportFile, Facts};
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
-use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, Proof, ShownFact};
+use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, RequiredProof, ShownFact};
 use crate::model::finding::{Finding, GatesSeen, TasksSeen};
 use crate::model::gate::{CheckResult, GateOutcome, GateReport};
 use crate::model::goal::Goal;
@@ -357,7 +357,7 @@ impl StopInProgress<'_> {
             return self.passed(Verdict::Verified, reason, tree);
         }
         let Some(seen) = self.facts.evidence() else { return Decision::Prove };
-        match evidence::evaluate(seen, self.facts.proof.unwrap_or(Proof::Test)) {
+        match evidence::evaluate(seen, self.facts.proof.unwrap_or(RequiredProof::Test)) {
             Evidence::Verified(shown) => {
                 self.shown = shown;
                 self.passed(Verdict::Verified, reason, tree)
@@ -387,7 +387,7 @@ impl StopInProgress<'_> {
     fn asks_for_proof(&self, seen: &EvidenceFacts, why: &NotShown) -> bool {
         let can_be_added = matches!(why, NotShown::NothingNew | NotShown::PassesWithoutChange { .. });
         let next = self.state.attempts.saturating_add(1);
-        self.facts.proof == Some(Proof::Test)
+        self.facts.proof == Some(RequiredProof::Test)
             && can_be_added
             && seen.no_test.is_none()
             && seen.changes.is_some_and(|changes| changes.sources > 0)

@@ -1,5 +1,6 @@
 //! The commands for users and scripts: one definition for parsing, help and completion; one file per command.
 
+mod blocked;
 mod cancel;
 mod completions;
 mod context;
@@ -88,6 +89,8 @@ enum Command {
     Resume(resume::Arguments),
     /// End a loop for good
     Cancel(cancel::Arguments),
+    /// Say that the task cannot be done (for agents): the loop ends and the user decides
+    Blocked(blocked::Arguments),
     /// Reset the attempt count of a loop
     Reset(reset::Arguments),
     /// Show and accept the gate definition of this repo
@@ -144,6 +147,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Report(arguments) => report::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Start(arguments) => start::run(&arguments),
+        Command::Blocked(arguments) => blocked::run(&arguments),
         Command::State(arguments) => state::run(&arguments),
         Command::Pause(arguments) => pause::run(&arguments),
         Command::Resume(arguments) => resume::run(&arguments),

@@ -40,7 +40,7 @@ use ralph_core::ledger::event::{
 use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
-use ralph_core::model::evidence::Proof;
+use ralph_core::model::evidence::RequiredProof;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
@@ -541,7 +541,7 @@ impl ActiveDrive<'_> {
             tree_memory: self.tree_memory.clone(),
             found: self.found.clone(),
             start: self.start.clone(),
-            proof: Some(goal.proof.unwrap_or(Proof::Test)),
+            proof: Some(goal.proof.unwrap_or(RequiredProof::Test)),
             answers: Some(state.drive.open.as_ref().map(|open| open.answers.clone()).unwrap_or_default()),
             ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, &preset::DRIVE)
         };

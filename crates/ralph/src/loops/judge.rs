@@ -14,7 +14,7 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::evidence::{self, EvidenceFacts, Proof};
+use ralph_core::model::evidence::{self, EvidenceFacts, RequiredProof};
 use ralph_core::model::finding::{Finding, GatesSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
@@ -79,7 +79,7 @@ pub(crate) struct JudgeCase<'a> {
     /// Where the work began.
     pub(crate) start: StartOfWork,
     /// The proof that was asked for.
-    pub(crate) proof: Option<Proof>,
+    pub(crate) proof: Option<RequiredProof>,
     /// What the agent's last message answers, if it was read before.
     pub(crate) answers: Option<AgentAnswers>,
 }
@@ -269,8 +269,15 @@ impl JudgeCase<'_> {
             is_second_look: false,
             at_start: Vec::new(),
             proof: self.proof,
-            answers: self.answers.clone().unwrap_or_else(|| AgentAnswers::of(options.last_message)),
+            answers: self.answers(options)?,
         })
+    }
+
+    /// What the agent's last message answers; `ralph blocked` says the same.
+    fn answers(&self, options: &JudgeOptions<'_>) -> Result<AgentAnswers, EngineError> {
+        let said = self.answers.clone().unwrap_or_else(|| AgentAnswers::of(options.last_message));
+        let blocked = said.blocked.or(self.ledger.state()?.blocked_because);
+        Ok(AgentAnswers { blocked, ..said })
     }
 
     /// The files that the user's own runs rewrote with equal content before the loop or its session began; fixed for the
@@ -466,7 +473,7 @@ impl JudgeCase<'_> {
             || self.subject == Subject::Driver
             || !before.failed_trees.is_empty()
             || self.proof.is_some();
-        if !is_looked_for || matches!(self.proof, Some(Proof::Off | Proof::BehaviourKept)) {
+        if !is_looked_for || matches!(self.proof, Some(RequiredProof::Off | RequiredProof::BehaviourKept)) {
             return Ok(evidence);
         }
         let Some(start) = &self.start.contents else {

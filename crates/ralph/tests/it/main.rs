@@ -15,6 +15,7 @@ mod diff;
 mod doctor;
 mod driver;
 mod driver_kills;
+mod evidence;
 mod faults;
 mod follow;
 mod gates;
