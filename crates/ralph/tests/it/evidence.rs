@@ -303,3 +303,48 @@ fn a_guarded_session_is_blocked_for_what_it_broke_and_not_for_what_was_red() {
     let (reason, _) = talk.agent_stops().blocked();
     assert!(reason.contains("lint"), "{reason}");
 }
+
+/// Each transcript of the guide is what the binary prints now; `RALPH_BLESS=1` writes them again.
+#[test]
+fn the_transcripts_of_the_guide_are_real() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence.md");
+    let mut text = fs::read_to_string(guide).expect("the guide");
+    let scenes = [
+        ("fixed", BROKEN, "printf 'echo $(($1 + $2))\\n' > src/add.sh"),
+        ("no test", ADD, "echo '# x' >> src/add.sh"),
+        ("unchanged", ADD, "true"),
+    ];
+    for (name, source, agent) in scenes {
+        let sandbox = project(source);
+        let ran = drive(&sandbox, agent, &[]);
+        let shown: Vec<String> = ran.stdout.lines().map(without_times).collect();
+        let real = format!("{}\n$ echo $?\n{}\n", shown.join("\n"), ran.code.expect("a code"));
+        let mark = format!("<!-- transcript: {name} -->\n```text\n");
+        let from = text.find(&mark).unwrap_or_else(|| panic!("no transcript `{name}`")) + mark.len();
+        let to = from + text[from..].find("```").expect("its end");
+        if std::env::var_os("RALPH_BLESS").is_some() {
+            text.replace_range(from..to, &real);
+        }
+        assert_eq!(
+            &text[from..from + real.len().min(text.len() - from)],
+            real,
+            "`{name}`: run with RALPH_BLESS=1"
+        );
+    }
+    if std::env::var_os("RALPH_BLESS").is_some() {
+        fs::write(guide, text).expect("the guide");
+    }
+}
+
+/// A line without the time it took and the name of the report.
+fn without_times(line: &str) -> String {
+    if let Some(path) = line.strip_prefix("report: ") {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        return format!("report: {folder}/…");
+    }
+    let is_time = |word: &str| {
+        let digits = word.trim_end_matches("ms").trim_end_matches('s');
+        digits.len() < word.len() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    line.split(" · ").map(|part| if is_time(part) { "1s" } else { part }).collect::<Vec<_>>().join(" · ")
+}
