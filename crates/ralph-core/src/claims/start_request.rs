@@ -12,7 +12,7 @@ use std::slice;
 use crate::claims::start_request::pasted::Gap;
 use crate::model::budget::Attempts;
 use crate::model::config_problem::did_you_mean;
-use crate::model::evidence::Proof;
+use crate::model::evidence::RequiredProof;
 use crate::model::foreign_text;
 use crate::model::ship::Until;
 
@@ -33,7 +33,7 @@ pub struct StartRequest {
     /// Where it ends; none means what its promise implies.
     pub until: Option<Until>,
     /// None: the level is shown and nothing is asked.
-    pub proof: Option<Proof>,
+    pub proof: Option<RequiredProof>,
 }
 
 impl StartRequest {

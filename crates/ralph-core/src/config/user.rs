@@ -12,7 +12,7 @@ use crate::config::budget;
 use crate::config::position::Position;
 use crate::model::budget::Budget;
 use crate::model::config_problem::ConfigProblem;
-use crate::model::evidence::Proof;
+use crate::model::evidence::RequiredProof;
 use crate::model::{duration, foreign_text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct UserFile {
     pub allow: Vec<String>,
     pub reports: Option<Reports>,
     /// The proof that loops require.
-    pub proof: Option<Proof>,
+    pub proof: Option<RequiredProof>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_proof_is_one_of_three_words() {
         let file = UserFile::parse("proof: behaviour-kept\n").expect("valid");
-        assert_eq!(file.proof, Some(Proof::BehaviourKept));
+        assert_eq!(file.proof, Some(RequiredProof::BehaviourKept));
         let problem = UserFile::parse("proof: none\n").expect_err("no such word");
         assert_eq!((problem.line, problem.what.as_str()), (1, "an invalid `proof`"));
     }

@@ -12,7 +12,7 @@ use crate::ledger::facts::{DefinitionStatus, ExportFile, Facts};
 use crate::ledger::ship::MOST_REPEATED_CI_FAILURES;
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
-use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, Proof, ShownFact};
+use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, RequiredProof, ShownFact};
 use crate::model::finding::{Finding, GatesSeen, ShipOutcome, TasksSeen};
 use crate::model::gate::{CheckResult, GateOutcome, GateReport};
 use crate::model::goal::Goal;
@@ -357,7 +357,7 @@ impl StopInProgress<'_> {
         let plan = self.state.goal.as_ref().and_then(|goal| goal.ship.as_ref());
         let required = plan.map(|plan| plan.settings.require).unwrap_or_default();
         let tree = Some(&seen.tree);
-        match (evidence::evaluate(evidence, self.facts.proof.unwrap_or(Proof::Test)), required) {
+        match (evidence::evaluate(evidence, self.facts.proof.unwrap_or(RequiredProof::Test)), required) {
             (Evidence::Verified(_), _) | (_, RequiredLevel::Passing) => None,
             (Evidence::Unchanged, RequiredLevel::Verified) => {
                 Some(self.passed(Verdict::Unchanged, Reason::NothingChanged, tree))
@@ -464,7 +464,7 @@ impl StopInProgress<'_> {
             return self.passed(Verdict::Verified, reason, tree);
         }
         let Some(seen) = self.facts.evidence() else { return Decision::Prove };
-        match evidence::evaluate(seen, self.facts.proof.unwrap_or(Proof::Test)) {
+        match evidence::evaluate(seen, self.facts.proof.unwrap_or(RequiredProof::Test)) {
             Evidence::Verified(shown) => {
                 self.shown = shown;
                 self.passed(Verdict::Verified, reason, tree)
@@ -498,7 +498,7 @@ impl StopInProgress<'_> {
     fn asks_for_proof(&self, seen: &EvidenceFacts, why: &NotShown) -> bool {
         let can_be_added = matches!(why, NotShown::NothingNew | NotShown::PassesWithoutChange { .. });
         let next = self.state.attempts.saturating_add(1);
-        self.facts.proof == Some(Proof::Test)
+        self.facts.proof == Some(RequiredProof::Test)
             && can_be_added
             && seen.no_test.is_none()
             && seen.changes.is_some_and(|changes| changes.sources > 0)

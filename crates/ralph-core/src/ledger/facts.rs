@@ -6,7 +6,7 @@ use crate::claims::honest_exit::AgentAnswers;
 use crate::claims::state_file::Exported;
 use crate::clients::hook::BackgroundWork;
 use crate::ledger::event::Subject;
-use crate::model::evidence::{EvidenceFacts, Proof};
+use crate::model::evidence::{EvidenceFacts, RequiredProof};
 use crate::model::finding::{Finding, GatesSeen, TasksSeen};
 use crate::model::gate::GateReport;
 use crate::model::id::{Digest, SessionId, TreeHash};
@@ -46,7 +46,7 @@ pub struct Facts {
     /// Gates on the start's contents, as this process saw them: what failed there, too, does not block a guarded agent.
     pub at_start: Vec<GateReport>,
     /// The proof that was asked for; none means that the level is shown and nothing is asked.
-    pub proof: Option<Proof>,
+    pub proof: Option<RequiredProof>,
     pub answers: AgentAnswers,
     /// The result of each check, in order; none before they ran.
     pub findings: Option<Vec<Finding>>,

@@ -23,6 +23,7 @@ use crate::model::verdict::{Reason, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the loop")]
 pub struct State {
     pub status: Status,
     pub subject: Option<Subject>,
@@ -100,7 +101,7 @@ pub struct State {
     pub notes: BTreeMap<String, NoteValue>,
     /// Why the user gave it up, if they did.
     pub cancelled_because: Option<String>,
-    /// Why the agent could not continue, if it said so with `ralph blocked`.
+    /// Why the agent cannot continue, if it said so with `ralph blocked` since the last judged stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_because: Option<String>,
     /// The last judged failures and their tree; kept when the count restarts.
@@ -316,7 +317,6 @@ impl State {
             Event::Cancelled { why } => self.cancel(why),
             Event::AgentBlocked { why } => {
                 self.blocked_because = Some(why.clone());
-                self.status = Status::Ended { verdict: Verdict::NeedsHuman };
             }
             Event::BaselineRan { .. } => {}
             Event::StartRecorded { tree } => self.start = Some(tree.clone()),
@@ -537,6 +537,7 @@ impl State {
 
     fn judged(&mut self, at: Timestamp, judgement: &Judgement) {
         self.running = None;
+        self.blocked_because = None;
         self.equal_stops = if self.repeats_at(judgement) { self.equal_stops + 1 } else { 0 };
         self.idle_blocks = match judgement.verdict {
             Verdict::Blocked if self.is_idle_at(judgement) => self.idle_blocks + 1,

@@ -18,7 +18,7 @@ use crate::model::undo::{GateWithoutChange, UndoSeen};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Proof {
+pub enum RequiredProof {
     /// A gate, test or acceptance command that fails without the change.
     Test,
     /// For refactorings: the same tests pass before and after, none is gone.
@@ -27,7 +27,7 @@ pub enum Proof {
     Off,
 }
 
-impl Proof {
+impl RequiredProof {
     pub const ALL: [Self; 3] = [Self::Test, Self::BehaviourKept, Self::Off];
 
     pub fn word(self) -> &'static str {
@@ -39,13 +39,13 @@ impl Proof {
     }
 }
 
-impl fmt::Display for Proof {
+impl fmt::Display for RequiredProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-impl FromStr for Proof {
+impl FromStr for RequiredProof {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -201,19 +201,19 @@ impl Evidence {
     }
 }
 
-pub fn level(facts: &EvidenceFacts, proof: Proof) -> Level {
+pub fn level(facts: &EvidenceFacts, proof: RequiredProof) -> Level {
     evaluate(facts, proof).level()
 }
 
 /// The level of a verdict whose gates all passed.
-pub fn evaluate(facts: &EvidenceFacts, proof: Proof) -> Evidence {
+pub fn evaluate(facts: &EvidenceFacts, proof: RequiredProof) -> Evidence {
     if facts.changes.is_some_and(|changes| changes.total() == 0) {
         return Evidence::Unchanged;
     }
     let shown = match proof {
-        Proof::Test => shown_by_undo(facts),
-        Proof::BehaviourKept => behaviour_kept(facts),
-        Proof::Off => Err(NotShown::NotAsked),
+        RequiredProof::Test => shown_by_undo(facts),
+        RequiredProof::BehaviourKept => behaviour_kept(facts),
+        RequiredProof::Off => Err(NotShown::NotAsked),
     };
     match (shown, &facts.no_test) {
         (Ok(shown), _) => Evidence::Verified(shown),
@@ -238,7 +238,7 @@ fn shown_by_undo(facts: &EvidenceFacts) -> Result<Vec<ShownFact>, NotShown> {
     match &facts.undo {
         None if facts.changes.is_some() && proving_gates(facts).is_empty() => Err(NotShown::NothingNew),
         None => Err(NotShown::NotAsked),
-        Some(UndoSeen::NotJudged { why }) => Err(NotShown::CannotBeJudged { reason: why.to_string() }),
+        Some(UndoSeen::NotJudged { why }) => Err(NotShown::CannotBeJudged { reason: why.clone() }),
         Some(UndoSeen::Green { gates }) => {
             let of = |gate: &&GateEvidence| gates.contains(&gate.gate);
             let tests = facts.gates.iter().filter(of).flat_map(GateEvidence::new_tests).collect();

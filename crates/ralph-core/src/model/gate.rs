@@ -19,6 +19,7 @@ pub use outcome::{CheckResult, GateOutcome, shell_found_no_program};
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in the config")]
 pub struct Gate {
     pub name: GateName,
     /// Given to `sh -c` as written.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::evidence::Proof;
+use crate::model::evidence::RequiredProof;
 use crate::model::language::Lang;
 use crate::model::ship::{ShipPlan, Until};
 
@@ -26,7 +26,7 @@ pub struct Goal {
     pub ship: Option<Box<ShipPlan>>,
     /// The proof that it requires; none means the default of its door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<Proof>,
+    pub proof: Option<RequiredProof>,
     /// Acceptance commands: they failed at the start and have to pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,

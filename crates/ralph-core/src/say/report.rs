@@ -558,12 +558,7 @@ impl Folding<'_> {
             Some(Attempts::Unlimited) | None => None,
         };
         report.shown = state.last.as_ref().map(|last| last.shown.clone()).unwrap_or_default();
-        let blocked = state.blocked_because.as_deref().map(|why| Reason::AgentBlocked { why: plain(why) });
         report.ending = match (state.status, self.cancelled, state.last) {
-            (Status::Ended { verdict: verdict @ Verdict::NeedsHuman }, ..) if blocked.is_some() => {
-                let reason = blocked.unwrap_or(Reason::NothingAsked);
-                LoopEnding::Judged { verdict, reason, limit: None }
-            }
             (Status::Paused { why, .. }, ..) => LoopEnding::Paused(why),
             (Status::Ended { .. }, Some(why), _) => LoopEnding::Cancelled(why),
             (Status::Ended { verdict }, _, Some(last)) => {

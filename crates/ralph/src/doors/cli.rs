@@ -1,6 +1,7 @@
 //! The commands for users and scripts: one definition for parsing, help and completion; one file per command.
 
 mod audit;
+mod blocked;
 mod cancel;
 mod completions;
 mod context;
@@ -96,6 +97,8 @@ enum Command {
     Resume(resume::Arguments),
     /// End a loop for good
     Cancel(cancel::Arguments),
+    /// Say that the task cannot be done (for agents): the loop ends and the user decides
+    Blocked(blocked::Arguments),
     /// Reset the attempt count of a loop
     Reset(reset::Arguments),
     /// Show and accept the gate definition of this repo
@@ -160,6 +163,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Phase(arguments) => phase::run(&arguments),
         Command::Start(arguments) => start::run(&arguments),
+        Command::Blocked(arguments) => blocked::run(&arguments),
         Command::State(arguments) => state::run(&arguments),
         Command::Pause(arguments) => pause::run(&arguments),
         Command::Resume(arguments) => resume::run(&arguments),

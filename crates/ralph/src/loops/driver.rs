@@ -41,7 +41,7 @@ use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::ship::ShippedBy;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
-use ralph_core::model::evidence::{EvidenceFacts, Proof};
+use ralph_core::model::evidence::{EvidenceFacts, RequiredProof};
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
@@ -576,7 +576,7 @@ impl ActiveDrive<'_> {
             kept_gates: self.kept_gates.take(),
             kept_evidence: self.kept_evidence.take(),
             start: self.start.clone(),
-            proof: Some(goal.proof.unwrap_or(Proof::Test)),
+            proof: Some(goal.proof.unwrap_or(RequiredProof::Test)),
             answers: Some(state.drive.open.as_ref().map(|open| open.answers.clone()).unwrap_or_default()),
             ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, preset::of_drive(goal.until()))
         };

@@ -14,7 +14,7 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::evidence::{self, EvidenceFacts, Proof};
+use ralph_core::model::evidence::{self, EvidenceFacts, RequiredProof};
 use ralph_core::model::finding::{Finding, GatesSeen, ShipOutcome};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
@@ -89,7 +89,7 @@ pub(crate) struct JudgeCase<'a> {
     /// Where the work began.
     pub(crate) start: StartOfWork,
     /// The proof that was asked for.
-    pub(crate) proof: Option<Proof>,
+    pub(crate) proof: Option<RequiredProof>,
     /// What the agent's last message answers, if it was read before.
     pub(crate) answers: Option<AgentAnswers>,
 }
@@ -320,8 +320,15 @@ impl JudgeCase<'_> {
             gates_ran_now: false,
             at_start: Vec::new(),
             proof: self.proof,
-            answers: self.answers.clone().unwrap_or_else(|| AgentAnswers::of(options.last_message)),
+            answers: self.answers(options)?,
         })
+    }
+
+    /// What the agent's last message answers; `ralph blocked` says the same.
+    fn answers(&self, options: &JudgeOptions<'_>) -> Result<AgentAnswers, EngineError> {
+        let said = self.answers.clone().unwrap_or_else(|| AgentAnswers::of(options.last_message));
+        let blocked = said.blocked.or(self.ledger.state()?.blocked_because);
+        Ok(AgentAnswers { blocked, ..said })
     }
 
     /// The files that the user's own runs rewrote with equal content before the loop or its session began; fixed for the
@@ -387,7 +394,7 @@ impl JudgeCase<'_> {
     fn act(&self, action: &ShipAction, facts: &Facts) -> Result<(), EngineError> {
         let Some(Ok(shipping)) = &self.shipping else { return Ok(()) };
         let evidence = facts.evidence().map(|seen| {
-            words::evidence(&evidence::evaluate(seen, self.proof.unwrap_or(Proof::Test)), Lang::En)
+            words::evidence(&evidence::evaluate(seen, self.proof.unwrap_or(RequiredProof::Test)), Lang::En)
         });
         let events = shipping.act(action, evidence.as_deref());
         trace::step(|| format!("acted: {action:?}"));
@@ -611,7 +618,7 @@ impl JudgeCase<'_> {
             || self.subject == Subject::Driver
             || !before.failed_trees.is_empty()
             || self.proof.is_some();
-        if !is_looked_for || matches!(self.proof, Some(Proof::Off | Proof::BehaviourKept)) {
+        if !is_looked_for || matches!(self.proof, Some(RequiredProof::Off | RequiredProof::BehaviourKept)) {
             return Ok(evidence);
         }
         let Some(start) = &self.start.contents else {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::evidence::Proof;
+use ralph_core::model::evidence::RequiredProof;
 use ralph_core::model::verdict::{Reason, Verdict};
 
 pub(crate) const VERIFIED: u8 = 0;
@@ -48,7 +48,7 @@ pub(crate) fn of_drive(state: &State, signal: Option<i32>) -> u8 {
 }
 
 fn asks_for_no_proof(state: &State) -> bool {
-    state.goal.as_ref().is_some_and(|goal| goal.proof == Some(Proof::Off))
+    state.goal.as_ref().is_some_and(|goal| goal.proof == Some(RequiredProof::Off))
 }
 
 /// Whether the goal beyond the gates was reached: the pull request, its CI, the merge.

@@ -73,6 +73,8 @@ impl ForeignLines {
                 Event::Paused { why: PauseCause::Command | PauseCause::Word }
                     | Event::Cancelled { why: CancelCause::Command | CancelCause::Failed { .. } }
                     | Event::Noted { .. }
+                    // An agent may give up; that never verifies anything.
+                    | Event::AgentBlocked { .. }
             ),
         }
     }

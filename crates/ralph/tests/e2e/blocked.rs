@@ -31,8 +31,8 @@ fn blocked_then_verified(claude: &Claude, runs: Runs, shown_at: &str) {
         message,
     ));
 
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
-    assert_eq!(loop_status(&sandbox), ended("verified"));
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing all_gates_passed"], "{seen}");
+    assert_eq!(loop_status(&sandbox), ended("passing"));
     assert_eq!(seen.requests_of_sub_agent(), 3, "{seen}");
     let answers = seen.answers();
     assert_eq!(answers.len(), 2, "{seen}");
@@ -75,8 +75,8 @@ fn a_sub_agent_of_a_plugin_is_blocked_by_its_bare_name() {
         one_sub_agent("trellis:check", Runs::InForeground, lies_once_then_works(), Turn::say("It is done."));
     let seen = ClaudeSession::new(&claude, &sandbox).plugin(&plugin).play(script);
 
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
-    assert_eq!(loop_status(&sandbox), ended("verified"));
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing all_gates_passed"], "{seen}");
+    assert_eq!(loop_status(&sandbox), ended("passing"));
     let began =
         sandbox.events().into_iter().find(|line| line["event"]["event"] == "began").expect("a beginning");
     assert_eq!(began["event"]["subject"]["name"], "check");
@@ -105,8 +105,8 @@ fn in_a_trellis_repo_the_task_is_blocked_in_the_words_of_trellis() {
         Turn::say("It is done."),
     ));
 
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
-    assert_eq!(loop_status(&sandbox), ended("verified"));
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing all_gates_passed"], "{seen}");
+    assert_eq!(loop_status(&sandbox), ended("passing"));
     assert_eq!(sandbox.status()["loops"][0]["state"]["task"], ".trellis/tasks/03-14-login");
     assert_eq!(seen.answers()[1], json!({"systemMessage": PASSED}));
     assert!(!sandbox.exists(".trellis/.ralph-state.json"), "the state file stays after a pass");

@@ -86,10 +86,10 @@ fn an_edit_that_breaks_a_gate_is_blocked_until_it_is_fixed() {
             Turn::say("Now it is."),
         ],
     );
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing task_not_shown"], "{seen}");
     let shown = seen.shown_to_user();
     assert!(shown.iter().any(|line| line.contains("Failing gates: tests")), "{shown:?}");
-    assert!(shown.last().is_some_and(|line| line.contains("ralph: verified")), "{shown:?}");
+    assert!(shown.last().is_some_and(|line| line.contains("ralph: gates pass")), "{shown:?}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Revoked."),
         ],
     );
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing task_not_shown"], "{seen}");
     let seen = talk.says(
         "Make it better.",
         vec![
@@ -127,7 +127,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Now it is."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[4..], ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[4..], ["blocked gates_failed", "passing task_not_shown"], "{seen}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_gate_that_failed_before_is_named_once() {
             Turn::say("Fixed."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[2..], ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[2..], ["blocked gates_failed", "passing task_not_shown"], "{seen}");
 }
 
 #[test]

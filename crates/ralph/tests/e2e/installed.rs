@@ -31,7 +31,7 @@ fn init_alone_is_enough_to_block_a_check_agent() {
         turns,
         last,
     ));
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing all_gates_passed"], "{seen}");
 
     let healthy = sandbox.ralph(&["doctor", "--json"]).success().json();
     assert_eq!(healthy["healthy"], true, "{healthy:#}");
@@ -58,7 +58,7 @@ fn shared_hooks_work_where_ralph_is_on_the_path_and_are_silent_elsewhere() {
         let turns = if installed { works } else { vec![Turn::say("Done.")] };
         let seen = session.play(one_sub_agent("check", Runs::InForeground, turns, Turn::say("It is done.")));
         let expected: &[&str] =
-            if installed { &["blocked gates_failed", "verified all_gates_passed"] } else { &[] };
+            if installed { &["blocked gates_failed", "passing all_gates_passed"] } else { &[] };
         assert_eq!(verdicts(&sandbox), expected, "{seen}");
     }
 }
@@ -79,7 +79,7 @@ fn init_alone_is_enough_to_start_a_loop_by_the_plain_command() {
         ]));
     assert_eq!(
         verdicts_of(&sandbox, "make-the-file"),
-        ["blocked gates_failed", "blocked gates_failed", "verified all_gates_passed"],
+        ["blocked gates_failed", "blocked gates_failed", "passing all_gates_passed"],
         "{seen}"
     );
     let begun = sandbox.events_named("began");
@@ -112,7 +112,7 @@ fn init_with_the_guard_blocks_only_a_session_that_changed_something() {
     ]));
     assert_eq!(
         verdicts_of(&sandbox, "guard-"),
-        ["blocked gates_failed", "verified all_gates_passed"],
+        ["blocked gates_failed", "passing all_gates_passed"],
         "{seen}"
     );
     sandbox.ralph(&["doctor", "--json"]).success();

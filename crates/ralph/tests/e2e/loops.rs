@@ -25,13 +25,13 @@ const VERIFIED: &str = "verified all_gates_passed";
 
 /// A repo whose one gate requires the file `done`.
 fn unfinished() -> Sandbox {
-    Sandbox::gated("verify:\n  - test -e done\n")
+    Sandbox::gated("verify:\n  - test -e done.txt\n")
 }
 
 /// The same with the file: only the promise is missing.
 fn finished() -> Sandbox {
     let sandbox = unfinished();
-    sandbox.file("done", "");
+    sandbox.file("done.txt", "");
     sandbox
 }
 
@@ -63,10 +63,10 @@ fn a_loop_ends_only_with_the_promise_and_green_gates() {
             Turn::say("I looked around.")
                 .expecting("ralph keeps this session working until the task is verified"),
             Turn::say(PROMISE)
-                .expecting("Not done yet (iteration 1): gate `test -e done` failed")
+                .expecting("Not done yet (iteration 1): gate `test -e done.txt` failed")
                 .expecting("ralph keeps this session working on the task: make the file")
                 .expecting_not("false promise"),
-            bash("touch done").expecting("Not done yet (iteration 2)").expecting("false promise"),
+            bash("touch done.txt").expecting("Not done yet (iteration 2)").expecting("false promise"),
             Turn::say("Now it is there.\n\n<promise>DONE</promise>"),
         ]));
     assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, BLOCKED, VERIFIED], "{seen}");
@@ -75,7 +75,7 @@ fn a_loop_ends_only_with_the_promise_and_green_gates() {
         sandbox.events_named("judged").iter().map(|event| event["false_promise"].clone()).collect();
     assert_eq!(false_promises, [Value::Null, true.into(), Value::Null], "{seen}");
     assert!(seen.user_saw(&["UserPromptExpansion says", "make the file"]), "{seen}");
-    assert!(seen.user_saw(&["Stop says", "test -e done"]), "{seen}");
+    assert!(seen.user_saw(&["Stop says", "test -e done.txt"]), "{seen}");
     assert!(seen.user_saw(&["Loop done, verified"]), "{seen}");
     assert!(!sandbox.exists(".claude/ralph-loop.local.md"), "the file of a loop that is over");
 }

@@ -29,7 +29,7 @@ const SKILLS: [&str; 2] = ["ralph-audit", "ralph-iterate"];
 const COMMANDS: [&str; 4] = ["ralph-loop", "cancel-ralph", "ralph-status", "ralph-help"];
 
 fn unfinished() -> Sandbox {
-    Sandbox::gated("verify:\n  - printf x >> ../canary; test -e done\n")
+    Sandbox::gated("verify:\n  - printf x >> ../canary; test -e done.txt\n")
 }
 
 fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
@@ -80,7 +80,7 @@ fn every_agent_of_the_plugin_works_and_its_report_is_read() {
             "check",
             vec![
                 Turn::say("It looks good."),
-                bash("touch done").expecting("gate `printf x >> ../canary; test -e done` failed"),
+                bash("touch done.txt").expecting("gate `printf x >> ../canary; test -e done.txt` failed"),
                 Turn::say("I made the file."),
             ],
         ))
@@ -118,7 +118,7 @@ fn every_agent_of_the_plugin_works_and_its_report_is_read() {
     let reports: Vec<&Value> = finished.iter().map(|event| &event["report"]).collect();
     assert_eq!(
         reports,
-        [&json!("done"), &json!("fail"), &json!("diagnosis"), &json!("reject"), &Value::Null],
+        [&json!("done.txt"), &json!("fail"), &json!("diagnosis"), &json!("reject"), &Value::Null],
         "{seen}"
     );
     // The checking agent has a loop of its own.
@@ -140,7 +140,7 @@ fn the_iterate_skill_leads_a_coder_and_a_tester_until_the_gates_pass() {
         ]);
     let script = Script::new()
         .lane(leader)
-        .lane(part_of("ralph-coder", vec![bash("touch done"), Turn::say("I wrote it.\n\nCODE: DONE")]))
+        .lane(part_of("ralph-coder", vec![bash("touch done.txt"), Turn::say("I wrote it.\n\nCODE: DONE")]))
         .lane(part_of("ralph-tester", vec![Turn::say("1 passed.\n\nTESTS: PASS")]));
     let seen = session(&claude, &sandbox)
         .prompt("/ralph:ralph-iterate make the file, and \"quote\" it")

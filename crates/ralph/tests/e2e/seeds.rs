@@ -9,7 +9,7 @@ const BLOCKED: &str = "blocked gates_failed";
 const VERIFIED: &str = "verified all_gates_passed";
 
 fn unfinished() -> Sandbox {
-    Sandbox::gated("verify:\n  - test -e done\n")
+    Sandbox::gated("verify:\n  - test -e done.txt\n")
 }
 
 fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
@@ -67,7 +67,7 @@ fn both_start_commands_of_zenithjoy_engine_start_as_pasted_and_never_end_verifie
         let sandbox = unfinished();
         let seen = session(&claude, &sandbox).prompt(command).play(Script::new().main(vec![
             Turn::say("Looking."),
-            bash("touch done").expecting("test -e done"),
+            bash("touch done.txt").expecting("test -e done.txt"),
             Turn::say(format!("Finished.\n\n<promise>{promise}</promise>")),
         ]));
         assert!(seen.user_saw(&[promise, "pull request", "cannot end verified"]), "{seen}");
@@ -96,7 +96,7 @@ fn the_cap_of_claude_workflow_pauses_an_agent_that_works_alone() {
                 Turn::say("還沒。"),
                 work(3),
                 Turn::say("還沒。"),
-                bash("touch done; sed -i 's/\\[ \\]/[x]/' openspec/changes/add-login/tasks.md")
+                bash("touch done.txt; sed -i 's/\\[ \\]/[x]/' openspec/changes/add-login/tasks.md")
                     .expecting("Next task: 1.1 Task"),
                 Turn::say("<promise>所有任務完成</promise>"),
             ]));
@@ -117,7 +117,7 @@ fn a_stuck_loop_is_resumed() {
             Turn::say("I cannot."),
             Turn::say("I cannot."),
             Turn::say("I cannot."),
-            bash("touch done").expecting("make the file"),
+            bash("touch done.txt").expecting("make the file"),
             Turn::say("Now it is there."),
         ]));
     let life = life_of(&sandbox, "make-the-file");
@@ -138,7 +138,7 @@ fn rounds_are_a_loop_that_a_claim_on_red_gates_does_not_end() {
             Turn::agent("ralph:ralph-tester", "PART-OF-tester", false),
             Turn::agent("ralph:ralph-coder", "PART-OF-coder", false),
             Turn::say("One round.\n\nVERIFIED_DONE"),
-            bash("touch done").expecting("test -e done"),
+            bash("touch done.txt").expecting("test -e done.txt"),
             Turn::say("Two rounds.\n\nVERIFIED_DONE"),
         ]);
     let tester = Lane::new("tester")
@@ -205,16 +205,16 @@ fn after_init_from_a_system_a_check_agent_is_blocked_once_and_not_twice() {
         };
         let mut words = vec!["init", "--yes", "--no-try", "--from", name];
         if let Some((config, task)) = config {
-            sandbox.file(config, "verify:\n  - test -e done\n");
+            sandbox.file(config, "verify:\n  - test -e done.txt\n");
             sandbox.file(task, "tasks/one\n");
             sandbox.trust();
         } else {
-            words.extend(["--gate", "test -e done", "--guard", "check"]);
+            words.extend(["--gate", "test -e done.txt", "--guard", "check"]);
         }
         sandbox.ralph(&words).success();
         let turns = vec![
             Turn::say("Done."),
-            bash("touch done").expecting("test -e done"),
+            bash("touch done.txt").expecting("test -e done.txt"),
             Turn::say("Now it is done."),
         ];
         let seen = ClaudeSession::new(&claude, &sandbox).already_installed().play(one_sub_agent(

@@ -64,5 +64,5 @@ fn restored_gates_count_again() {
         message,
     ));
 
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing all_gates_passed"], "{seen}");
 }

@@ -7,7 +7,7 @@ use crate::session::{ClaudeSession, bash};
 
 /// A committed repo whose gate fails until `done` exists.
 fn team(guard: &str) -> Sandbox {
-    let sandbox = Sandbox::gated(&format!("verify: [test -e done]\nguard: [{guard}]\n"));
+    let sandbox = Sandbox::gated(&format!("verify: [test -e done.txt]\nguard: [{guard}]\n"));
     sandbox.git(&["add", "-A"]);
     sandbox.git(&["commit", "-qm", "a beginning"]);
     sandbox
@@ -29,13 +29,13 @@ fn s4_r9_a_task_stays_open_until_the_gates_pass() {
         Turn::tool("TaskCreate", json!({"subject": "Build it", "description": "all of it"})),
         task("in_progress"),
         task("completed"),
-        bash("touch done").expecting("gate `test -e done` failed").expecting("attempt 1 of 5"),
+        bash("touch done.txt").expecting("gate `test -e done.txt` failed").expecting("attempt 1 of 5"),
         task("completed"),
         Turn::tool("TaskList", json!({})).expecting("Updated task #1"),
         Turn::say("Done.").expecting("#1 [completed] Build it"),
     ]);
     ClaudeSession::new(&claude, &sandbox).arg(MODEL[0]).arg(MODEL[1]).play(script);
-    assert_eq!(verdicts(&sandbox), ["blocked", "verified"]);
+    assert_eq!(verdicts(&sandbox), ["blocked", "passing"]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn s4_r9_a_teammate_continues_until_the_gates_pass() {
     let mate = Lane::new("mate")
         .when_first_user_contains("MATE-TASK")
         .turn(Turn::say("I rest."))
-        .turn(bash("touch done").expecting("gate `test -e done` failed"))
+        .turn(bash("touch done.txt").expecting("gate `test -e done.txt` failed"))
         .turn(Turn::say("Now it is done."));
     let calls = json!({
         "description": "mate", "prompt": "MATE-TASK go", "subagent_type": "general-purpose", "name": "bob",
@@ -62,6 +62,6 @@ fn s4_r9_a_teammate_continues_until_the_gates_pass() {
     drop(terminal);
     let served = model.finish();
     assert!(served.problems.is_empty(), "{:#?}", served.problems);
-    assert_eq!(verdicts(&sandbox), ["blocked", "verified"]);
+    assert_eq!(verdicts(&sandbox), ["blocked", "passing"]);
     assert_eq!(sandbox.events_named("began")[0]["subject"]["name"], "bob");
 }

@@ -20,14 +20,14 @@ fn verifies_then_stops(command: &str) -> (Sandbox, Seen) {
         turns,
         Turn::say("It is done.").expecting_not("NOT verified"),
     ));
-    assert_eq!(verdicts(&sandbox), ["verified all_gates_passed"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["passing all_gates_passed"], "{seen}");
     (sandbox, seen)
 }
 
 #[test]
 fn a_stop_after_the_agents_own_verify_is_verified() {
     let (sandbox, seen) = verifies_then_stops("ralph verify");
-    assert_eq!(loop_status(&sandbox), ended("verified"));
+    assert_eq!(loop_status(&sandbox), ended("passing"));
     // Seen with 2.1.325: the client's Bash tool and its hooks have the same environment. The stop is still decided by
     // a run
     // of its own.

@@ -327,12 +327,12 @@ impl Stage {
                 let notice = said["systemMessage"].as_str().unwrap_or_default();
                 let verdicts =
                     kept.loop_named(self.scene.agent()).map(KeptLedger::verdicts).unwrap_or_default();
-                let passed =
-                    ["Verification passed", "Loop done, verified"].iter().any(|words| notice.contains(words));
+                let passed = ["Verification passed", "Loop done"].iter().any(|words| notice.contains(words));
                 match (said["decision"] == "block", passed) {
                     (true, _) => Ok(()),
                     (false, true) => {
-                        ensure(verdicts.last() == Some(&Verdict::Verified), "said to be verified, and is not")
+                        let passed = verdicts.last().is_some_and(|verdict| verdict.gates_passed());
+                        ensure(passed, "said to pass, and does not")
                     }
                     (false, false) => {
                         ensure(notice.contains("UNVERIFIED"), "allowed without saying UNVERIFIED")
@@ -394,13 +394,15 @@ impl Stage {
     /// The same stop ends the loop, or finds it ended; it is verified once, by its second attempt.
     fn session_is_over(&self, ran: &Finished, fault: Fault) -> Result<(), String> {
         ensure(ran.code == Some(0), "a hook ends with exit code 0")?;
-        let notice = ran.stdout.contains("Loop done, verified");
+        let notice = ran.stdout.contains("Loop done");
         let kept = Kept::look(&self.sandbox.ralph_home(), Tail::Whole)?;
         let ledger = kept.loop_named(self.scene.agent()).ok_or("the loop is gone")?;
         // A verdict of a killed process is not repeated by another one.
         let past = ran.stdout.is_empty()
-            || ran.stdout.contains("ended outside a stop (verified)")
-            || ran.stdout.contains("a stop of this turn was already judged (verified)")
+            || ["verified", "passing"].iter().any(|verdict| {
+                ran.stdout.contains(&format!("ended outside a stop ({verdict})"))
+                    || ran.stdout.contains(&format!("a stop of this turn was already judged ({verdict})"))
+            })
             || ran.stdout.contains("Not confirmed, UNVERIFIED");
         ensure(notice || past, &format!("neither the end nor past it: {ran:?}"))?;
         let mut verdicts = ledger.verdicts();
@@ -408,10 +410,9 @@ impl Stage {
             // An unreadable ledger is no reason to allow the stop.
             verdicts.dedup();
         }
-        ensure(
-            verdicts == [Verdict::Blocked, Verdict::Verified],
-            &format!("judged otherwise: {verdicts:?}"),
-        )?;
+        // A fault may keep ralph from putting the sources back: then nothing shows the task.
+        let judged = matches!(verdicts.as_slice(), [Verdict::Blocked, last] if last.gates_passed());
+        ensure(judged, &format!("judged otherwise: {verdicts:?}"))?;
         ensure(!self.sandbox.exists(LOOP_FILE), "a loop that is over is still shown")
     }
 

@@ -16,6 +16,7 @@ mod diff;
 mod doctor;
 mod driver;
 mod driver_kills;
+mod evidence;
 mod faults;
 mod follow;
 mod gates;

@@ -113,7 +113,7 @@ fn s4_r14_the_report_of_a_driven_loop_lists_its_iterations_and_files() {
         "{markdown}"
     );
     assert_eq!(json["iterations"].as_array().map(Vec::len), Some(2));
-    sandbox.remove("two");
+    sandbox.remove("two.txt");
     sandbox.ralph(&["loop", "fix it", "--agent", "command:true", "--max-iterations", "1"]).exits(1);
     let newest = sandbox.read(&format!("docs/actions/loop/{}", markdown_names(&sandbox).remove(1)));
     assert!(newest.contains("\nStatus: FAILED\n"), "{newest}");
@@ -358,7 +358,7 @@ fn the_report_of_the_last_loop_is_shown() {
     assert_eq!(
         lines[2..].join("\n"),
         format!(
-            "\n                    1  2\n  test -e done.txt  ✗  ✓\n\n    1  blocked: Failed gate(s): test -e done.txt.\n    \
+            "  task  fix it\n\n                    1  2\n  test -e done.txt  ✗  ✓\n\n    1  blocked: Failed gate(s): test -e done.txt.\n    \
              2  verified: All gates passed.\n\n  docs/actions/loop/{name}"
         )
     );

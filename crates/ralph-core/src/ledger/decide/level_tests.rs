@@ -18,7 +18,7 @@ fn drive(attempts: u32) -> Facts {
         preset: &preset::DRIVE,
         limits: limits.with(&budget, Origin::Flag),
         checks: vec![Check::Gates, Check::Proof],
-        proof: Some(Proof::Test),
+        proof: Some(RequiredProof::Test),
         ..facts(passing())
     }
 }

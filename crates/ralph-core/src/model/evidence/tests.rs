@@ -35,7 +35,7 @@ const WITH_TEST: ChangedFiles = ChangedFiles { tests: 1, ..SOURCE };
 #[test]
 fn the_table_of_levels() {
     use Level::{Passing, Unchanged, Verified};
-    use Proof::{BehaviourKept, Off, Test};
+    use RequiredProof::{BehaviourKept, Off, Test};
     let none = ChangedFiles::default();
     let unsure = || Some(UndoSeen::NotJudged { why: "the copy differs".into() });
     let one = || gate(green(&["a"]), Some(&["a"]));
@@ -191,7 +191,7 @@ fn what_is_shown_and_what_is_missing_is_named() {
     let name = || GateName::new("test");
     let both = facts(gate(red(&["a"], &["a"]), Some(&["a", "b"])), undo_red(&["a", "b"]));
     assert_eq!(
-        evaluate(&both, Proof::Test),
+        evaluate(&both, RequiredProof::Test),
         Evidence::Verified(vec![
             ShownFact::TestsFixed { gate: name(), tests: names(&["a"]) },
             ShownFact::NewTests { gate: name(), tests: names(&["b"]) },
@@ -199,7 +199,7 @@ fn what_is_shown_and_what_is_missing_is_named() {
     );
     let nothing = facts(gate(green(&["a"]), Some(&["a", "b"])), undo_green());
     assert_eq!(
-        evaluate(&nothing, Proof::Test),
+        evaluate(&nothing, RequiredProof::Test),
         Evidence::Passing(NotShown::PassesWithoutChange { gates: vec![name()], tests: names(&["b"]) })
     );
     let told = EvidenceFacts {
@@ -208,7 +208,7 @@ fn what_is_shown_and_what_is_missing_is_named() {
         ..facts(gate(green(&["a"]), Some(&["a"])), None)
     };
     let no_test = NotShown::NoTest { reason: "only colours".into() };
-    assert_eq!(evaluate(&told, Proof::Test), Evidence::Passing(no_test));
+    assert_eq!(evaluate(&told, RequiredProof::Test), Evidence::Passing(no_test));
 }
 
 #[test]
@@ -269,7 +269,7 @@ proptest! {
     /// gone; nothing else ever gives *verified*.
     #[test]
     fn never_verified_without_its_evidence(facts in some_facts(), which in 0_usize..3) {
-        let proof = Proof::ALL[which];
+        let proof = RequiredProof::ALL[which];
         let verified = level(&facts, proof) == Level::Verified;
         let undo_is_red = matches!(&facts.undo, Some(UndoSeen::Red { gates })
             if gates.iter().any(|without| facts.gates.iter().any(|gate| gate.gate == without.gate)));
@@ -281,9 +281,9 @@ proptest! {
         }));
         let listed = facts.gates.iter().any(|gate| gate.tests.is_some() && gate.at_start.as_ref().is_some_and(|start| start.tests.is_some()));
         let founded = match proof {
-            Proof::Test => undo_is_red,
-            Proof::BehaviourKept => kept && listed,
-            Proof::Off => false,
+            RequiredProof::Test => undo_is_red,
+            RequiredProof::BehaviourKept => kept && listed,
+            RequiredProof::Off => false,
         };
         prop_assert!(!verified || founded);
         prop_assert!(!verified || facts.changes.is_none_or(|changes| changes.total() > 0));
@@ -294,7 +294,7 @@ proptest! {
     fn without_undo_a_test_proves_nothing(facts in some_facts()) {
         for undo in [None, Some(UndoSeen::NotJudged { why: "?".into() }), Some(UndoSeen::Green { gates: Vec::new() })] {
             let facts = EvidenceFacts { undo, ..facts.clone() };
-            prop_assert_ne!(level(&facts, Proof::Test), Level::Verified);
+            prop_assert_ne!(level(&facts, RequiredProof::Test), Level::Verified);
         }
     }
 }

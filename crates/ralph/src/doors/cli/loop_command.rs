@@ -12,7 +12,7 @@ use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
-use ralph_core::model::evidence::Proof;
+use ralph_core::model::evidence::RequiredProof;
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Clocks;
@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     /// Proof that the task requires: `test` (a gate, test or acceptance command that fails without the change),
     /// `behaviour-kept` (the same tests pass before and after), or `off` [default: test]
     #[arg(long, value_name = "WHAT", value_parser = proof)]
-    proof: Option<Proof>,
+    proof: Option<RequiredProof>,
     /// Also require COMMAND, which must fail now, to pass at the end; can be given several times
     #[arg(long, value_name = "COMMAND")]
     accept: Vec<String>,
@@ -151,7 +151,7 @@ fn agent_help() -> String {
     format!("Agent: {}, one from your config, or `command:` followed by a shell command", names.join(", "))
 }
 
-fn proof(text: &str) -> Result<Proof, String> {
+fn proof(text: &str) -> Result<RequiredProof, String> {
     text.parse()
 }
 
@@ -413,7 +413,7 @@ impl Arguments {
             archive: false,
             lang: None,
             ship: None,
-            proof: Some(self.proof.or(place.settings().user.proof).unwrap_or(Proof::Test)),
+            proof: Some(self.proof.or(place.settings().user.proof).unwrap_or(RequiredProof::Test)),
             accept: self.acceptance()?,
         })
     }

@@ -79,6 +79,13 @@ pub(crate) fn inside_driven_agent(home: &Home) -> bool {
     marked_driver(home).is_some()
 }
 
+/// The loop of this repo whose driven agent started us.
+pub(crate) fn loop_of_agent(home: &Home, repo_home: &RepoHome) -> Option<LoopId> {
+    let driver = marked_driver(home)?;
+    let open = DrivenLoop::open_in(repo_home).ok()?;
+    open.into_iter().find(|found| found.driven_by() == Some(driver)).map(|found| found.id)
+}
+
 /// The ancestor that drives the loop whose mark we carry, in any repo.
 pub(crate) fn marked_driver(home: &Home) -> Option<i32> {
     let mark = env::driven_loop()?;

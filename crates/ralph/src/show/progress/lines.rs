@@ -129,8 +129,9 @@ impl Lines {
                     let why = state.last.as_ref().map(|last| words::reason(&last.reason)).unwrap_or_default();
                     return format!("{} after {used}: {}", ended_word(verdict), one_line(&why, 400));
                 }
-                if let Some(why) = &state.blocked_because {
-                    return format!("{} after {used}: {}", ended_word(verdict), one_line(why, 400));
+                if let Some(Reason::AgentBlocked { why }) = state.last.as_ref().map(|last| &last.reason) {
+                    let why = one_line(why, 400);
+                    return format!("{} after {used}: the agent cannot continue: {why}", ended_word(verdict));
                 }
                 let claimed = verdict == Verdict::Claimed;
                 let why = state.last.as_ref().map(|last| {

@@ -10,7 +10,7 @@ use crate::session::{Runs, bash, life_of, one_sub_agent, verdicts_of};
 fn a_stop_that_waits_for_a_sub_agent_is_not_an_attempt() {
     let claude = Claude::for_test();
     let sandbox = unfinished();
-    let work = vec![bash("touch done"), Turn::say("The file is there.")];
+    let work = vec![bash("touch done.txt"), Turn::say("The file is there.")];
     let script = one_sub_agent("worker", Runs::InBackground, work, Turn::say(PROMISE));
     let seen = session(&claude, &sandbox).prompt(START).play(script);
     assert_eq!(
@@ -31,7 +31,7 @@ fn a_background_shell_does_not_excuse_a_stop() {
     let script = Script::new().main(vec![
         Turn::tool("Bash", server),
         Turn::say("The server runs.").expecting("background"),
-        bash("touch done").expecting("Not done yet (iteration 1)"),
+        bash("touch done.txt").expecting("Not done yet (iteration 1)"),
         Turn::say(PROMISE),
     ]);
     // The client notifies its agent when the server ends, possibly in a separate turn.

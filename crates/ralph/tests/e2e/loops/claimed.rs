@@ -18,7 +18,7 @@ fn claimed_by(claude: &Claude, words: &str) {
         Turn::say("I looked again.")
             .expecting("The task:\nmake the file")
             .expecting("Stops judged so far: 1."),
-        bash("touch done").expecting("Not done yet (iteration 2)"),
+        bash("touch done.txt").expecting("Not done yet (iteration 2)"),
         Turn::say(PROMISE),
     ]));
     resumed_and_verified(&sandbox, &seen);

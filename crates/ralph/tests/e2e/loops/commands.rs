@@ -97,7 +97,7 @@ fn a_loop_pauses_and_continues_by_a_word() {
     let mut turns = left_running();
     turns.extend([
         Turn::say("Four.").expecting("What is two and two?"),
-        bash("touch done").expecting("The task:\nmake the file"),
+        bash("touch done.txt").expecting("The task:\nmake the file"),
         Turn::say(PROMISE),
     ]);
     let seen = session(&claude, &sandbox)
@@ -131,9 +131,9 @@ fn after_init_the_plain_command_starts_and_cancels_a_loop() {
         .play(Script::new().main(vec![
             Turn::say("I looked around.").expecting("The task:\nmake the file"),
             Turn::say(PROMISE).expecting("Not done yet (iteration 1)"),
-            bash("touch done").expecting("false promise"),
+            bash("touch done.txt").expecting("false promise"),
             Turn::say(PROMISE),
-            bash("rm done").expecting("The task:\nmake another file"),
+            bash("rm done.txt").expecting("The task:\nmake another file"),
             Turn::say("Not yet."),
             refused(),
         ]));
@@ -150,7 +150,7 @@ fn with_the_plugin_and_hooks_in_the_settings_each_stop_counts_once() {
     sandbox.ralph(&["init", "--yes"]).success();
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
         Turn::say("I looked around."),
-        bash("touch done").expecting("Not done yet (iteration 1)"),
+        bash("touch done.txt").expecting("Not done yet (iteration 1)"),
         Turn::say(PROMISE),
     ]));
     assert_eq!(seen.output.hook_responses("Stop").len(), 4, "two voices at each of two stops: {seen}");

@@ -14,7 +14,7 @@ fn an_api_error_is_counted_and_does_not_end_the_loop() {
             Turn::say("I looked around."),
             refused(),
             Turn::say("Again.").expecting("Try again."),
-            bash("touch done").expecting("Not done yet (iteration 2)"),
+            bash("touch done.txt").expecting("Not done yet (iteration 2)"),
             Turn::say(PROMISE),
         ]));
     assert_eq!(

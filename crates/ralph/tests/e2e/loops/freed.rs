@@ -58,7 +58,7 @@ fn commands_of_ralph_are_refused_in_the_agents_own_shell_without_its_variables()
     });
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
         Turn::say(PROMISE),
-        bash(&format!("({}) > ../answer.txt; touch done", all.join("; "))),
+        bash(&format!("({}) > ../answer.txt; touch done.txt", all.join("; "))),
         Turn::say(PROMISE),
     ]));
     let answers = std::fs::read_to_string(sandbox.path("../answer.txt")).expect("answers");

@@ -18,7 +18,7 @@ fn twenty_stops_with_tool_calls_between_them_are_all_blocked() {
     let claude = Claude::for_test();
     let sandbox = unfinished();
     let mut turns = rounds(1..=20);
-    turns.push(bash("touch done").expecting("Not done yet (iteration 20)"));
+    turns.push(bash("touch done.txt").expecting("Not done yet (iteration 20)"));
     turns.push(Turn::say(PROMISE));
     let seen =
         session(&claude, &sandbox).arg("--max-turns").arg("60").prompt(START).play(Script::new().main(turns));
@@ -36,7 +36,7 @@ fn stops_without_a_tool_call_between_them_end_stuck() {
     assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, BLOCKED, "stuck gates_failed"], "{seen}");
     assert_eq!(loop_status(&sandbox)["status"], "paused");
     assert_eq!(seen.requests_of_session(), 3, "{seen}");
-    assert!(seen.user_saw(&["Loop stuck", "NOT verified", "test -e done"]), "{seen}");
+    assert!(seen.user_saw(&["Loop stuck", "NOT verified", "test -e done.txt"]), "{seen}");
     assert!(!seen.output.said("Loop done"), "{seen}");
 }
 
@@ -44,7 +44,7 @@ fn stops_without_a_tool_call_between_them_end_stuck() {
 #[test]
 fn before_the_client_ends_the_turn_the_loop_allows_the_stop_and_reports_it() {
     let claude = Claude::for_test();
-    let sandbox = Sandbox::gated("verify:\n  - printf x >> ../longer; cat ../longer; test -e done\n");
+    let sandbox = Sandbox::gated("verify:\n  - printf x >> ../longer; cat ../longer; test -e done.txt\n");
     let words = (1..=12).map(|n| Turn::say(format!("It is as good as done, I say for the {n}th time.")));
     let seen = session(&claude, &sandbox)
         .env("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", "4")

@@ -18,7 +18,7 @@ fn another_session_of_the_repo_is_never_blocked() {
     thread::scope(|scope| {
         let looping = scope.spawn(|| {
             session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
-                bash("touch ../waits; until test -e ../go; do sleep 0.1; done; touch done"),
+                bash("touch ../waits; until test -e ../go; do sleep 0.1; done; touch done.txt"),
                 Turn::say(PROMISE),
             ]))
         });
@@ -43,7 +43,7 @@ fn another_session_of_the_repo_is_never_blocked() {
 #[test]
 fn a_session_in_a_subfolder_is_judged_at_the_root() {
     let claude = Claude::for_test();
-    let sandbox = Sandbox::gated("verify:\n  - pwd >> ../judged-in; test -e done\n");
+    let sandbox = Sandbox::gated("verify:\n  - pwd >> ../judged-in; test -e done.txt\n");
     sandbox.file("sub/here", "");
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
         bash("cd sub"),
@@ -72,7 +72,7 @@ fn a_resumed_session_keeps_its_count() {
     let seen = session(&claude, &sandbox).home(&home).resuming(&first).prompt("Where were we?").play(
         Script::new().main(vec![
             Turn::say("Here.").expecting("The task:\nmake the file").expecting("Stops judged so far: 1."),
-            bash("touch done").expecting("Not done yet (iteration 2)"),
+            bash("touch done.txt").expecting("Not done yet (iteration 2)"),
             Turn::say(PROMISE),
         ]),
     );
@@ -89,7 +89,7 @@ fn after_a_compaction_the_task_is_repeated() {
             // Ends the turn, not the loop.
             refused(),
             Turn::say("<summary>Somebody looked around.</summary>").expecting("summary"),
-            bash("touch done")
+            bash("touch done.txt")
                 .expecting("Somebody looked around.")
                 .expecting("The task:\nmake the file")
                 .expecting("Stops judged so far: 1.")
@@ -115,7 +115,7 @@ fn a_cleared_session_keeps_its_loop_paused() {
             // Ends the turn, not the loop.
             refused(),
             Turn::say("Four.").expecting("What is two and two?").expecting_not("make the file"),
-            bash("touch done").expecting("The task:\nmake the file"),
+            bash("touch done.txt").expecting("The task:\nmake the file"),
             Turn::say(PROMISE),
         ]));
     assert_eq!(life_of(&sandbox, LOOP)[4..], ["paused cleared", "bound", "resumed", VERIFIED], "{seen}");

@@ -74,6 +74,8 @@ pub(super) struct Loop {
     idle: u32,
     /// An agent was called for the first time since the last judged stop.
     called_agent: bool,
+    /// The files where it began.
+    start: (bool, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +192,7 @@ impl Loop {
             equal: 0,
             idle: 0,
             called_agent: false,
+            start: (false, 0),
         }
     }
 
@@ -235,7 +238,7 @@ impl Loop {
 
     fn count_again(&mut self) {
         let fresh = Self::new(self.task, self.promise, self.most, self.session.clone());
-        *self = Self { session_is_gone: self.session_is_gone, ..fresh };
+        *self = Self { session_is_gone: self.session_is_gone, start: self.start, ..fresh };
     }
 
     fn cancelled_line(&self) -> String {
@@ -472,7 +475,7 @@ impl Model {
 
     fn begin(&mut self, one: Loop) {
         one.session.as_ref().map(|session| self.freed.remove(session));
-        self.loops.push(one);
+        self.loops.push(Loop { start: (self.green, self.edits), ..one });
         self.touched.insert(self.loops.len() - 1);
     }
 
@@ -714,10 +717,12 @@ impl Model {
         let unpromised = one.promise && !stop.promised;
         // Requested once; with a passing gate it is not required.
         if !gate_failed && (!unpromised || gated && one.promise_asked) {
-            let (verdict, words) = if gated {
-                ("verified", "Loop done, verified")
-            } else {
-                ("claimed", "Loop completed on claim, unverified")
+            let (verdict, words) = match one.start {
+                _ if !gated => ("claimed", "Loop completed on claim, unverified"),
+                start if start == tree => ("unchanged", "Loop done: gates pass, nothing changed"),
+                // What made it green was there before.
+                (true, _) => ("passing", "Loop done: gates pass, task not shown"),
+                (false, _) => ("verified", "Loop done, verified"),
             };
             self.end(own, verdict);
             return Expected::new(Reply::Told, words);

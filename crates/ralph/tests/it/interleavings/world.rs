@@ -71,7 +71,7 @@ impl World {
             // killed does not mistake the next one's wait for its own.
             let gate = format!(
                 "n=; test -e {slow} && read n < {slow}; while test -n \"$n\" && read m 2> /dev/null < {slow} \
-                 && test \"$m\" = \"$n\"; do touch {started}-$n; sleep 0.02; done; test -e green"
+                 && test \"$m\" = \"$n\"; do touch {started}-$n; sleep 0.02; done; test -e green.txt"
             );
             world.sandbox.file("ralph.yaml", &format!("verify:\n  - {}\n", json!(gate)));
             world.sandbox.trust();
@@ -114,9 +114,9 @@ impl World {
                 Said::nothing()
             }
             Plain::Gate { green } => {
-                match (green, self.sandbox.exists("green")) {
-                    (true, false) => self.sandbox.file("green", ""),
-                    (false, true) => self.sandbox.remove("green"),
+                match (green, self.sandbox.exists("green.txt")) {
+                    (true, false) => self.sandbox.file("green.txt", ""),
+                    (false, true) => self.sandbox.remove("green.txt"),
                     (true, true) | (false, false) => {}
                 }
                 Said::nothing()
