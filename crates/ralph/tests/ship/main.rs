@@ -11,6 +11,7 @@
 mod headless;
 mod kills;
 mod never_fooled;
+mod real_claude;
 mod scene;
 mod session;
 
