@@ -239,10 +239,10 @@ impl ShipView<'_> {
             CiSummary::NoChecks if self.plan.settings.no_ci => ShipOutcome::Passed,
             CiSummary::Failed(checks) => ShipOutcome::CiFailed { reports: reports(&checks), url },
             CiSummary::NoChecks => {
-                self.waits("ci", format!("CI of {}: no check was reported yet", short(self.head())))
+                self.waits("ci", format!("CI of {}: no check was reported yet {url}", short(self.head())))
             }
             CiSummary::Pending(names) => {
-                self.waits("ci", format!("CI of {}: {}", short(self.head()), shown(&names)))
+                self.waits("ci", format!("CI of {}: {} {url}", short(self.head()), shown(&names)))
             }
         }
     }
