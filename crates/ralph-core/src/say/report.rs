@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::clients::stream::{Denial, Tokens};
 use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, PauseCause, Subject};
+use crate::ledger::ship::short;
 use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
 use crate::model::foreign_text;
@@ -17,6 +18,7 @@ use crate::model::id::{GateName, LoopId};
 use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
+use crate::say::words;
 
 mod advice;
 mod failing;
@@ -49,6 +51,8 @@ pub struct LoopReport {
     /// Errors other than failing gates.
     pub errors: Vec<ReportedError>,
     pub waits: Vec<UsageLimitWait>,
+    /// What was committed, pushed, opened and merged, and what it waits for.
+    pub shipped: Vec<String>,
     /// The iteration after which the strategy was changed.
     pub strategy_changed_after: Option<u32>,
     /// How often the agent gave the promise too early.
@@ -408,6 +412,7 @@ impl Folding<'_> {
             iterations: Vec::new(),
             errors: Vec::new(),
             waits: Vec::new(),
+            shipped: Vec::new(),
             strategy_changed_after: None,
             false_promises: 0,
             ending: LoopEnding::Open,
@@ -415,11 +420,24 @@ impl Folding<'_> {
         })
     }
 
+    fn shipped(&mut self, step: String) {
+        if let Some(report) = &mut self.report {
+            report.shipped.push(step);
+        }
+    }
+
     fn look_at(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::IterationBegan { iteration, .. } => drop(self.iteration(*iteration)),
             Event::AgentEnded { iteration, run } => self.agent_ended(*iteration, run),
             Event::Committed { iteration, commit } => self.kept(*iteration, commit),
+            Event::Shipped(step) => self.shipped(plain(&words::ship_step(step))),
+            Event::ShipWaits(wait) => self.shipped(format!(
+                "waited for {} of {}, until {} at the latest",
+                plain(&wait.step),
+                plain(short(&wait.commit)),
+                wait.deadline.strftime("%Y-%m-%d %H:%M UTC")
+            )),
             Event::WaitingUntil { until, why } => {
                 if let Some(report) = &mut self.report {
                     report.waits.push(UsageLimitWait { from: at, until: *until, why: plain(why) });
