@@ -14,6 +14,7 @@ mod never_fooled;
 mod real_claude;
 mod scene;
 mod session;
+mod upstream;
 
 /// The binary under test.
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
