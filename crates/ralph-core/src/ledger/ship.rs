@@ -156,6 +156,11 @@ impl ShipView<'_> {
             return self.commit();
         }
         match self.forge.open_pull_request() {
+            // A merge there would be another one than the user asked for.
+            Some(open) if open.base != self.base() => needs_user(
+                format!("pull request #{} goes into `{}`, not `{}`", open.number, open.base, self.base()),
+                "change its base, or set `ship.base`",
+            ),
             Some(open) if open.head == self.head() => ShipOutcome::Passed,
             Some(_) if self.state.pushed.as_deref() == Some(self.head()) => {
                 self.waits("push", format!("the forge to show commit {}", short(self.head())))

@@ -107,7 +107,36 @@ impl Shipping {
     pub(crate) fn look(&self, check: Check, state: &ShipState) -> ShipOutcome {
         match self.see() {
             Ok((checkout, forge)) => self.outcome(check, state, &checkout, &forge),
+            Err(ShipOutcome::CannotTell(EvaluationError::Forge { what, next }))
+                if self.by == ShippedBy::Ralph =>
+            {
+                self.wait_for_forge(state, format!("{what}; {next}"))
+            }
             Err(outcome) => outcome,
+        }
+    }
+
+    /// Nothing that the agent could do helps a forge that is down, so no agent is run meanwhile.
+    fn wait_for_forge(&self, state: &ShipState, what: String) -> ShipOutcome {
+        let checkout = CheckoutSeen { head: GitHead::of(&self.root).commit, ..CheckoutSeen::default() };
+        self.view(state, &checkout, &ForgeSeen::default()).waits("forge", what)
+    }
+
+    fn view<'a>(
+        &'a self,
+        state: &'a ShipState,
+        checkout: &'a CheckoutSeen,
+        forge: &'a ForgeSeen,
+    ) -> ShipView<'a> {
+        ShipView {
+            plan: &self.plan,
+            by: self.by,
+            checkout,
+            forge,
+            state,
+            title: &self.goal.task,
+            has_gates: self.has_gates,
+            now: clock::now(),
         }
     }
 
@@ -118,16 +147,7 @@ impl Shipping {
         checkout: &CheckoutSeen,
         forge: &ForgeSeen,
     ) -> ShipOutcome {
-        let view = ShipView {
-            plan: &self.plan,
-            by: self.by,
-            checkout,
-            forge,
-            state,
-            title: &self.goal.task,
-            has_gates: self.has_gates,
-            now: clock::now(),
-        };
+        let view = self.view(state, checkout, forge);
         let outcome = match check {
             Check::PullRequest => view.pull_request(),
             Check::Ci => view.ci(|checks| self.reports(checks)),
@@ -138,6 +158,11 @@ impl Shipping {
             // It was tried, and is still needed.
             (ShipOutcome::ToDo(action), Some((tried, follows))) if action == tried => match follows {
                 ShipOutcome::NotYet { what, .. } => view.waits("merge", what.clone()),
+                ShipOutcome::CannotTell(EvaluationError::Forge { what, next })
+                    if self.by == ShippedBy::Ralph =>
+                {
+                    view.waits("forge", format!("{what}; {next}"))
+                }
                 other => other.clone(),
             },
             _ => outcome,

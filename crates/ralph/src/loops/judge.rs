@@ -183,7 +183,7 @@ impl JudgeCase<'_> {
         let mut kept = self.kept_gates.clone();
         let mut actions = 0;
         loop {
-            let (before, mut decision) = self.step(&mut facts)?;
+            let (before, decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
             match &decision {
                 Decision::Gather => {
@@ -195,9 +195,13 @@ impl JudgeCase<'_> {
                     self.act(action)?;
                     kept = facts.gates().cloned();
                 }
+                // A hook that changes the files at every commit, for example.
                 Decision::Act(_) => {
-                    let what = "too many steps in one judgement".to_owned();
-                    decision = Decision::Wait { what, until: None };
+                    let what = format!("{MOST_ACTIONS} steps in one judgement led to no end");
+                    let next = "look at `git status` and the hooks of git".to_owned();
+                    let trouble = EvaluationError::Forge { what, next };
+                    facts.findings = Some(vec![Finding::NotEvaluated { check: Check::PullRequest, trouble }]);
+                    let (before, decision) = self.step(&mut facts)?;
                     return Ok(Judged { decision, facts, before });
                 }
                 _ => return Ok(Judged { decision, facts, before }),

@@ -114,6 +114,7 @@ fn the_next_step_to_a_pull_request() {
         (topic(Agent, vec![]), "unmet"),
         (topic(Ralph, vec![pull(7, Open, "c1")]), "passed"),
         (topic(Agent, vec![pull(7, Open, "c1")]), "passed"),
+        (topic(Ralph, vec![PullRequest { base: "release".into(), ..pull(7, Open, "c1") }]), "user"),
         (topic(Ralph, vec![pull(7, Open, "c0")]), "push"),
         (pushed(topic(Ralph, vec![pull(7, Open, "c0")])), "wait"),
         (topic(Agent, vec![pull(7, Open, "c0")]), "unmet"),
