@@ -241,7 +241,8 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         None => unused_name(&raw.run, above),
     };
     let (run, advisory, inputs, retries) = (raw.run, raw.advisory, raw.inputs, raw.retries);
-    Ok(Gate { name, run, timeout, advisory, inputs, writes: raw.writes, retries, order, results })
+    let rerun = raw.rerun.unwrap_or(true);
+    Ok(Gate { name, run, timeout, advisory, inputs, writes: raw.writes, retries, order, results, rerun })
 }
 
 fn results_source(text: &str, place: position::Position) -> Result<ResultsSource, ConfigProblem> {

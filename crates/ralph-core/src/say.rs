@@ -10,6 +10,7 @@ pub mod junit;
 pub mod lang;
 pub mod loop_texts;
 pub mod prompt;
+pub mod proof;
 pub mod report;
 pub mod role_briefing;
 pub mod sarif;

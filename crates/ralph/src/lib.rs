@@ -40,6 +40,9 @@ pub fn run_with(clients: &'static [&'static Client]) -> ExitCode {
     show::terminal::crash::explain_panics();
     clients::list::register(clients);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(exit_code) = work_tree::view::called(&arguments) {
+        return exit_code;
+    }
     let exit_code = match doors::hook::called(&arguments) {
         Some((client, options)) => {
             sys::proc::forbid_debuggers();

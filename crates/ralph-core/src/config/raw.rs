@@ -220,6 +220,7 @@ pub struct RawGate {
     pub parallel: bool,
     pub needs: Option<Vec<String>>,
     pub results: Option<String>,
+    pub rerun: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -240,6 +241,7 @@ struct GateMap {
     parallel: bool,
     needs: Option<Vec<String>>,
     results: Option<String>,
+    rerun: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for RawGate {
@@ -279,6 +281,7 @@ impl<'de> Deserialize<'de> for RawGate {
                     parallel: map.parallel,
                     needs: map.needs,
                     results: map.results,
+                    rerun: map.rerun,
                 })
             }
         }

@@ -1,5 +1,6 @@
 //! The commands for users and scripts: one definition for parsing, help and completion; one file per command.
 
+mod audit;
 mod cancel;
 mod completions;
 mod context;
@@ -14,6 +15,7 @@ mod man;
 mod other_ralph;
 mod pause;
 mod phase;
+mod prove;
 mod report;
 mod reset;
 mod resume;
@@ -68,6 +70,8 @@ enum Command {
     Init(init::Arguments),
     /// Run the gates on the current files and write receipts
     Verify(verify::Arguments),
+    /// Show which tests would fail without the change since a commit
+    Prove(prove::Arguments),
     /// Show gates, trust and loops
     Status(status::Arguments),
     /// Show every event of a loop
@@ -76,6 +80,8 @@ enum Command {
     Loop(loop_command::Arguments),
     /// Show a loop's report, or write one for work done without a loop
     Report(report::Arguments),
+    /// Check that the records of loops are the ones that were written
+    Audit(audit::Arguments),
     /// Show what an iteration of a driven loop changed
     Diff(diff::Arguments),
     /// Print where this branch stands: no pull request, CI failed, pending or passed, merged
@@ -145,10 +151,12 @@ pub(crate) fn run() -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Man => man::run(),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Prove(arguments) => prove::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Loop(arguments) => loop_command::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Phase(arguments) => phase::run(&arguments),
         Command::Start(arguments) => start::run(&arguments),
@@ -171,7 +179,7 @@ pub(crate) fn run() -> ExitCode {
 impl Command {
     /// Whether its exit code reports a verdict.
     fn reports_verdict(&self) -> bool {
-        matches!(self, Self::Verify(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
+        matches!(self, Self::Verify(_) | Self::Prove(_) | Self::Loop(_) | Self::Resume(_) | Self::State(_))
     }
 }
 

@@ -9,6 +9,7 @@ mod forgery;
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
 mod attacks;
+mod audit;
 mod clients;
 mod conformance;
 mod diff;
@@ -31,6 +32,7 @@ mod laws;
 mod layouts;
 mod log;
 mod plugin;
+mod prove;
 mod report;
 mod reset;
 mod rooms;

@@ -39,6 +39,7 @@ pub(crate) fn gate(name: &str, run: &str) -> Gate {
         writes: Vec::new(),
         retries: 0,
         results: None,
+        rerun: true,
         order: GateOrder::AfterAllAbove,
     }
 }
