@@ -573,7 +573,7 @@ impl ActiveDrive<'_> {
     fn command_line(&self, state: &State, prompt_file: &std::path::Path, context: &Context) -> CommandLine {
         let plan = self.driver.plan;
         // It is asked to commit, and a denied call would pause the loop.
-        let commits = plan.goal.ship.is_some().then_some(list::COMMITS).unwrap_or_default();
+        let commits = if plan.goal.ship.is_some() { list::COMMITS } else { &[] };
         let allow: Vec<String> =
             plan.allow.iter().cloned().chain(commits.iter().map(|&rule| rule.to_owned())).collect();
         let budget_left = plan.limits.cost.value.map(|most| most.minus(state.drive.cost));
