@@ -29,7 +29,8 @@ pub struct ShipState {
     pub url: Option<String>,
     /// The last commit that ralph pushed.
     pub pushed: Option<String>,
-    pub wait: Option<ShipWait>,
+    /// Each wait by its step: an outage of the forge does not give CI more time.
+    pub waits: BTreeMap<String, ShipWait>,
     /// Each claim file's content with the code it was first seen with.
     pub claims: BTreeMap<String, (Digest, TreeHash)>,
     /// Every CI failure that was seen.
@@ -54,7 +55,9 @@ impl ShipState {
                 }
                 self.steps.push(step.clone());
             }
-            Event::ShipWaits(wait) => self.wait = Some(wait.clone()),
+            Event::ShipWaits(wait) => {
+                self.waits.insert(wait.step.clone(), wait.clone());
+            }
             Event::ClaimFileSeen { file, content, tree } => {
                 self.claims.insert(file.clone(), (content.clone(), tree.clone()));
             }
@@ -287,8 +290,9 @@ impl ShipView<'_> {
 
     /// Waits with the deadline of this step and commit, which is kept once it is set.
     pub fn waits(&self, step: &str, what: String) -> ShipOutcome {
-        let same = |wait: &&ShipWait| wait.step == step && wait.commit == self.head();
-        let wait = self.state.wait.as_ref().filter(same).cloned().unwrap_or_else(|| ShipWait {
+        let same = |wait: &&ShipWait| wait.commit == self.head();
+        let known = self.state.waits.get(step).filter(same).cloned();
+        let wait = known.unwrap_or_else(|| ShipWait {
             step: step.to_owned(),
             commit: self.head().to_owned(),
             since: self.now,

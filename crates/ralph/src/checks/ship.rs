@@ -49,6 +49,7 @@ pub(crate) struct Shipping {
     logs: PathBuf,
     secrets: Secrets,
     has_gates: bool,
+    only_looks: bool,
     /// What each gate said, for the text of the pull request.
     gates: Vec<String>,
     /// The last action that did not work, and what follows from that if it is still needed.
@@ -67,6 +68,8 @@ pub(crate) struct ShippingOptions<'a> {
     pub(crate) has_gates: bool,
     pub(crate) gates: Vec<String>,
     pub(crate) stop: &'a StopRequest,
+    /// Nothing is recorded or changed, not even the branch of a merged pull request.
+    pub(crate) only_looks: bool,
 }
 
 impl Shipping {
@@ -87,6 +90,7 @@ impl Shipping {
             logs: options.logs,
             secrets: options.secrets,
             has_gates: options.has_gates,
+            only_looks: options.only_looks,
             gates: options.gates,
             failed: RefCell::default(),
             seen: RefCell::default(),
@@ -212,7 +216,7 @@ impl Shipping {
     /// What happened on the forge since it was last recorded.
     pub(crate) fn news(&self, state: &ShipState) -> Vec<Event> {
         let seen = self.seen.borrow();
-        let Some((checkout, forge)) = &*seen else { return Vec::new() };
+        let Some((checkout, forge)) = seen.as_ref().filter(|_| !self.only_looks) else { return Vec::new() };
         let Some(head) = &checkout.head else { return Vec::new() };
         let of_head = forge
             .pull_requests
@@ -226,7 +230,10 @@ impl Shipping {
         let merged = ShipStep::Merged { number: found.number, url: found.url.clone(), commit: head.clone() };
         if found.state == PullRequestState::Merged && !state.steps.contains(&merged) {
             if let Some(branch) = checkout.branch.as_ref().filter(|branch| {
-                self.plan.settings.delete_branch && **branch != found.base && **branch != forge.default_branch
+                self.plan.settings.delete_branch
+                    && self.plan.until == Until::Merged
+                    && **branch != found.base
+                    && **branch != forge.default_branch
             }) {
                 // The merge counts even where its branch stays.
                 let _best_effort = self.forge.delete_branch(branch);

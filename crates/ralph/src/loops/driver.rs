@@ -624,6 +624,7 @@ fn shipping(
         has_gates: effective.has_gates(),
         gates: driver.plan.gates.iter().map(|gate| format!("`{}`", gate.run.trim())).collect(),
         stop: &driver.signals.stop,
+        only_looks: false,
     })
 }
 

@@ -282,6 +282,7 @@ fn exit_codes_and_the_phase_say_where_the_branch_stands() {
     );
     phase("merged");
     ends("merged", 0, "");
+    assert_ne!(scene.remote("feature"), "", "it deletes nothing");
     let ran = sandbox.command(&["phase"]).env("PHASE_OVERRIDE", "p1").output().expect("the binary");
     assert!(String::from_utf8_lossy(&ran.stdout).starts_with("PHASE: p1\n"));
     let ran = sandbox.command(&["phase"]).env("PHASE_OVERRIDE", "p9").output().expect("the binary");

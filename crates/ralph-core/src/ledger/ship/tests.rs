@@ -163,6 +163,11 @@ fn a_wait_keeps_its_deadline_and_is_polled_less_often() {
     }
     assert_eq!(scene.now, 1_000 + 3_600);
     assert!((20..60).contains(&looks), "{looks}");
+    // An outage of the forge has a time of its own, and gives CI no more.
+    if let ShipOutcome::NotYet { wait, .. } = scene.view().waits("forge", "it".into()) {
+        scene.state.apply(&Event::ShipWaits(wait));
+    }
+    assert_eq!(word(&scene.view().ci(|_| Vec::new())), "user");
     // Another commit gets a time of its own.
     scene.checkout.head = Some("c2".into());
     assert_eq!(word(&scene.view().ci(|_| Vec::new())), "wait");
