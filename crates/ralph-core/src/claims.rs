@@ -4,6 +4,7 @@
 pub mod agent_report;
 pub mod completion_marker;
 pub mod control_word;
+pub mod honest_exit;
 pub mod loop_file;
 pub mod promise;
 mod prose;

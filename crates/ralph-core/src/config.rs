@@ -241,8 +241,27 @@ fn gate(entry: Spanned<RawGate>, defaults: &Defaults, above: &[Gate]) -> Result<
         None => unused_name(&raw.run, above),
     };
     let (run, advisory, inputs, retries) = (raw.run, raw.advisory, raw.inputs, raw.retries);
-    let rerun = raw.rerun.unwrap_or(true);
-    Ok(Gate { name, run, timeout, advisory, inputs, writes: raw.writes, retries, order, results, rerun })
+    let keeps_red = match raw.red.as_deref() {
+        None => false,
+        Some("keep") => true,
+        Some(_) => return Err(place.problem("an invalid `red`", "the only value is `keep`")),
+    };
+    let (writes, allow_empty, rerun) = (raw.writes, raw.allow_empty, raw.rerun.unwrap_or(true));
+    Ok(Gate {
+        name,
+        run,
+        timeout,
+        advisory,
+        inputs,
+        writes,
+        retries,
+        order,
+        results,
+        keeps_red,
+        allow_empty,
+        accepts: false,
+        rerun,
+    })
 }
 
 fn results_source(text: &str, place: position::Position) -> Result<ResultsSource, ConfigProblem> {

@@ -4,6 +4,7 @@ pub mod budget;
 pub mod config_problem;
 pub mod drive_options;
 pub mod duration;
+pub mod evidence;
 pub mod file_change;
 pub mod finding;
 pub mod foreign_text;

@@ -2,6 +2,7 @@
 
 pub(crate) mod ancestry;
 pub(crate) mod driver;
+pub(crate) mod evidence;
 pub(crate) mod judge;
 pub(crate) mod report;
 pub(crate) mod session;

@@ -12,6 +12,7 @@ use std::slice;
 use crate::claims::start_request::pasted::Gap;
 use crate::model::budget::Attempts;
 use crate::model::config_problem::did_you_mean;
+use crate::model::evidence::Proof;
 use crate::model::foreign_text;
 use crate::model::ship::Until;
 
@@ -31,6 +32,8 @@ pub struct StartRequest {
     pub lang: Option<String>,
     /// Where it ends; none means what its promise implies.
     pub until: Option<Until>,
+    /// None: the level is shown and nothing is asked.
+    pub proof: Option<Proof>,
 }
 
 impl StartRequest {
@@ -74,10 +77,11 @@ enum Flag {
     Archive,
     Replace,
     Lang,
+    Proof,
 }
 
 /// Every flag with an example.
-const FLAGS: [(&str, Flag, &str); 9] = [
+const FLAGS: [(&str, Flag, &str); 10] = [
     ("--completion-promise", Flag::Promise, "--completion-promise \"ALL DONE\""),
     ("--promise", Flag::Promise, "--promise \"ALL DONE\""),
     ("--max-iterations", Flag::MaxIterations, "--max-iterations 20"),
@@ -87,6 +91,7 @@ const FLAGS: [(&str, Flag, &str); 9] = [
     ("--archive", Flag::Archive, "--archive"),
     ("--replace", Flag::Replace, "--replace"),
     ("--lang", Flag::Lang, "--lang zh-TW"),
+    ("--proof", Flag::Proof, "--proof test"),
 ];
 
 /// Parses the line of a slash command. A task in quotes is unquoted; any other keeps its line breaks and quotes,
@@ -278,6 +283,13 @@ impl<'a> Reading<'a> {
             }
             Flag::Tasks => {
                 self.request.list = Some(ListWanted::File(one_line(name, self.value(value), example)?));
+            }
+            Flag::Proof => {
+                let word = one_line(name, self.value(value), example)?;
+                let proof = word
+                    .parse()
+                    .map_err(|hint: String| usage(format!("unknown proof `{}`", shown(&word)), hint))?;
+                self.request.proof = Some(proof);
             }
             Flag::Lang => self.request.lang = Some(language(&one_line(name, self.value(value), example)?)?),
             Flag::Promise => self.request.promise = Some(promise(name, self.value(value), example)?),

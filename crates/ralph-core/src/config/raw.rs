@@ -131,7 +131,7 @@ fn problem(error: serde_saphyr::Error) -> ConfigProblem {
 /// Whether a key unknown in the repo's file is valid in the user's own file at the same place.
 fn is_user_only(field: &str, known_here: &[&str]) -> bool {
     let theirs: &[&str] = match () {
-        () if known_here.contains(&"verify") => &["allow", "gate_timeout", "keep_env"],
+        () if known_here.contains(&"verify") => &["allow", "gate_timeout", "keep_env", "proof"],
         () if known_here.contains(&"command") => &["base", "environment", "model"],
         () => &[],
     };
@@ -220,6 +220,8 @@ pub struct RawGate {
     pub parallel: bool,
     pub needs: Option<Vec<String>>,
     pub results: Option<String>,
+    pub red: Option<String>,
+    pub allow_empty: bool,
     pub rerun: Option<bool>,
 }
 
@@ -241,6 +243,9 @@ struct GateMap {
     parallel: bool,
     needs: Option<Vec<String>>,
     results: Option<String>,
+    red: Option<String>,
+    #[serde(default)]
+    allow_empty: bool,
     rerun: Option<bool>,
 }
 
@@ -281,6 +286,8 @@ impl<'de> Deserialize<'de> for RawGate {
                     parallel: map.parallel,
                     needs: map.needs,
                     results: map.results,
+                    red: map.red,
+                    allow_empty: map.allow_empty,
                     rerun: map.rerun,
                 })
             }

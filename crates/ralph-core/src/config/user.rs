@@ -12,6 +12,7 @@ use crate::config::budget;
 use crate::config::position::Position;
 use crate::model::budget::Budget;
 use crate::model::config_problem::ConfigProblem;
+use crate::model::evidence::Proof;
 use crate::model::{duration, foreign_text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct UserFile {
     /// Additional permissions of the driver's agent, as rules of its client.
     pub allow: Vec<String>,
     pub reports: Option<Reports>,
+    /// The proof that loops require.
+    pub proof: Option<Proof>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -37,6 +40,7 @@ struct RawUserFile {
     agents: Option<Named<RawAgent>>,
     allow: Option<OneOrMany<String>>,
     reports: Option<Spanned<Scalar>>,
+    proof: Option<Spanned<Scalar>>,
 }
 
 impl UserFile {
@@ -46,6 +50,10 @@ impl UserFile {
             let place = Position::of(&entry);
             duration::parse(&entry.value.0).map_err(|hint| place.problem("an invalid `gate_timeout`", hint))
         });
+        let proof = raw.proof.map(|entry| {
+            let place = Position::of(&entry);
+            entry.value.0.parse().map_err(|hint: String| place.problem("an invalid `proof`", hint))
+        });
         Ok(Self {
             gate_timeout: gate_timeout.transpose()?,
             budget: raw.budget.map(budget::read).transpose()?.unwrap_or_default(),
@@ -53,6 +61,7 @@ impl UserFile {
             agents: agents::from_user_file(raw.agents.unwrap_or_default())?,
             allow: raw.allow.map_or(Ok(Vec::new()), |list| list.0.into_iter().map(rule).collect())?,
             reports: raw.reports.map(Reports::from_raw).transpose()?,
+            proof: proof.transpose()?,
         })
     }
 }
@@ -75,6 +84,14 @@ fn rule(entry: Spanned<String>) -> Result<String, ConfigProblem> {
 mod tests {
     use super::*;
     use crate::model::budget::Attempts;
+
+    #[test]
+    fn the_proof_is_one_of_three_words() {
+        let file = UserFile::parse("proof: behaviour-kept\n").expect("valid");
+        assert_eq!(file.proof, Some(Proof::BehaviourKept));
+        let problem = UserFile::parse("proof: none\n").expect_err("no such word");
+        assert_eq!((problem.line, problem.what.as_str()), (1, "an invalid `proof`"));
+    }
 
     #[test]
     fn the_user_config_is_parsed_and_typos_are_reported() {

@@ -12,6 +12,7 @@ use crate::ledger::facts::{DefinitionStatus, ExportFile, Facts};
 use crate::ledger::ship::MOST_REPEATED_CI_FAILURES;
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
+use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, Proof, ShownFact};
 use crate::model::finding::{Finding, GatesSeen, ShipOutcome, TasksSeen};
 use crate::model::gate::{CheckResult, GateOutcome, GateReport};
 use crate::model::goal::Goal;
@@ -33,6 +34,8 @@ pub struct DecisionStep {
 pub enum Decision {
     /// Run the checks, then decide again.
     Gather,
+    /// Everything passes: look for what shows the task, then decide again.
+    Prove,
     /// The stop is blocked. An attempt is counted unless the checks could not be evaluated.
     Block { attempt: Option<u32>, reason: Reason },
     /// The stop is allowed, with this verdict.
@@ -50,6 +53,7 @@ impl Decision {
     pub fn word(&self) -> String {
         match self {
             Self::Gather => "look at the checks".into(),
+            Self::Prove => "look for proof".into(),
             Self::Block { reason, .. } => format!("block, {}", reason.code()),
             Self::Allow { verdict, reason, .. } => format!("allow as {verdict}, {}", reason.code()),
             Self::Wait { .. } => "wait".into(),
@@ -79,7 +83,7 @@ pub fn decide(state: &State, facts: &Facts) -> DecisionStep {
     if let Some(ignored) = ignored {
         return DecisionStep { events: Vec::new(), decision: Decision::Ignore(ignored) };
     }
-    let mut stop = StopInProgress { state: state.clone(), facts, events: Vec::new() };
+    let mut stop = StopInProgress { state: state.clone(), facts, events: Vec::new(), shown: Vec::new() };
     stop.open();
     let decision = stop.judge();
     DecisionStep { events: stop.events, decision }
@@ -110,6 +114,8 @@ struct StopInProgress<'a> {
     state: State,
     facts: &'a Facts,
     events: Vec<Event>,
+    /// What shows the task, for the judgement.
+    shown: Vec<ShownFact>,
 }
 
 impl StopInProgress<'_> {
@@ -205,6 +211,10 @@ impl StopInProgress<'_> {
         if self.facts.definition_status == DefinitionStatus::Revoked {
             return self.failed(Reason::DefinitionRevoked, None, Vec::new());
         }
+        if let (Some(why), false) = (&self.facts.answers.blocked, self.facts.subject == Subject::Plain) {
+            let reason = Reason::AgentBlocked { why: why.clone() };
+            return self.allow(Verdict::NeedsHuman, reason, None, None, Vec::new());
+        }
         match &self.facts.findings {
             None => self.wait_for_background().unwrap_or(Decision::Gather),
             Some(findings) => self.judge_findings(findings),
@@ -243,6 +253,7 @@ impl StopInProgress<'_> {
                     }
                     Ordering::Equal | Ordering::Greater => reason = Reason::AllTasksTicked,
                 },
+                Finding::Proof(_) => {}
                 Finding::Promise(PromiseSeen::Given) => reason = Reason::Promised,
                 // The promise is requested once; the gates are evidence enough.
                 Finding::Promise(_) if gates.is_some() && self.state.promise_asked => promised = false,
@@ -397,7 +408,7 @@ impl StopInProgress<'_> {
         if self.state.goal.as_ref().is_some_and(Goal::promises_what_is_unchecked) {
             return self.passed(Verdict::Claimed, Reason::ShippingNotChecked, Some(&seen.tree));
         }
-        self.passed(Verdict::Verified, reason, Some(&seen.tree))
+        self.judge_level(seen, reason)
     }
 
     /// A pass on files that failed before or were replaced meanwhile proves nothing, except in a plain run for the user.
@@ -416,6 +427,52 @@ impl StopInProgress<'_> {
         }
     }
 
+    /// The gates passed; the level says what that shows.
+    fn judge_level(&mut self, seen: &GatesSeen, reason: Reason) -> Decision {
+        let tree = Some(&seen.tree);
+        let is_asked = self.facts.checks.contains(&Check::Proof);
+        if !is_asked || self.facts.definition_status != DefinitionStatus::Accepted {
+            return self.passed(Verdict::Verified, reason, tree);
+        }
+        let Some(seen) = self.facts.evidence() else { return Decision::Prove };
+        match evidence::evaluate(seen, self.facts.proof.unwrap_or(Proof::Test)) {
+            Evidence::Verified(shown) => {
+                self.shown = shown;
+                self.passed(Verdict::Verified, reason, tree)
+            }
+            Evidence::Unchanged => self.passed(Verdict::Unchanged, Reason::NothingChanged, tree),
+            Evidence::Passing(why) if !self.names_missing_proof(&why) => {
+                self.passed(Verdict::Passing, reason, tree)
+            }
+            Evidence::Passing(why) if self.asks_for_proof(seen, &why) => {
+                self.failed(Reason::ProofMissing { why }, tree, Vec::new())
+            }
+            Evidence::Passing(why) => self.passed(Verdict::Passing, Reason::TaskNotShown { why }, tree),
+        }
+    }
+
+    /// A guarded agent has no task that could be shown: there only a green that does not come from the sources is named.
+    fn names_missing_proof(&self, why: &NotShown) -> bool {
+        let has_task = self.state.goal.is_some() || self.facts.subject == Subject::Driver;
+        match why {
+            NotShown::NotAsked => false,
+            NotShown::PassesWithoutChange { .. } => true,
+            _ => has_task || self.facts.proof.is_some(),
+        }
+    }
+
+    /// Whether the agent is asked for a test: once, if proof was asked for, a source changed, and another attempt is left.
+    fn asks_for_proof(&self, seen: &EvidenceFacts, why: &NotShown) -> bool {
+        let can_be_added = matches!(why, NotShown::NothingNew | NotShown::PassesWithoutChange { .. });
+        let next = self.state.attempts.saturating_add(1);
+        self.facts.proof == Some(Proof::Test)
+            && can_be_added
+            && seen.no_test.is_none()
+            && seen.changes.is_some_and(|changes| changes.sources > 0)
+            && !self.state.proof_asked
+            && self.limit_hit_by(next).is_none()
+    }
+
     /// Allows the stop without an attempt and without verification.
     fn allow_unproven(&mut self, reason: Reason, tree: &TreeHash) -> Decision {
         let verdict = match self.facts.limits.on_exhausted.value {
@@ -432,9 +489,11 @@ impl StopInProgress<'_> {
     fn gates_failed(&mut self, seen: &GatesSeen) -> Decision {
         let failures = failure_marks(&seen.reports);
         let reason = failure_reason(seen);
-        if let (Some(stop), Reason::GatesFailed { gates }) = (&self.facts.session_stop, &reason)
-            && (stop.as_found
-                || failures.iter().all(|failure| stop.red_before.iter().any(|red| red.is_same_as(failure))))
+        let as_found = self.facts.session_stop.as_ref().is_some_and(|stop| stop.as_found);
+        let as_at_start =
+            |report: &GateReport| self.facts.at_start.iter().any(|start| report.fails_as_at_start(start));
+        if let Reason::GatesFailed { gates } = &reason
+            && (as_found || failing(&seen.reports).all(as_at_start))
         {
             let reason = Reason::FailingBefore { gates: gates.clone() };
             return self.allow(Verdict::Released, reason, None, Some(&seen.tree), failures);
@@ -514,7 +573,8 @@ impl StopInProgress<'_> {
             failures,
             head: self.facts.head.clone(),
             tool_call: stop.and_then(|stop| stop.tool_call.clone()),
-            false_promise: promised && !matches!(verdict, Verdict::Verified | Verdict::Claimed),
+            false_promise: promised && !verdict.gates_passed() && verdict != Verdict::Claimed,
+            shown: self.shown.clone(),
             process: Some(self.facts.process),
         }
     }
@@ -634,6 +694,8 @@ fn trouble(reports: &[GateReport]) -> EvaluationError {
     })
 }
 
+#[cfg(test)]
+mod level_tests;
 #[cfg(test)]
 mod session_tests;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::claims::honest_exit::AgentAnswers;
 use crate::ledger::event::{AgentEnd, AgentRun, Event, Owner};
 use crate::model::drive_options::DriveOptions;
 use crate::model::id::SessionId;
@@ -19,6 +20,9 @@ use crate::model::promise_seen::PromiseSeen;
 #[serde(default)]
 pub struct DriveState {
     pub options: Option<DriveOptions>,
+    /// Whether an agent was ever run: the tree may differ from the start since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub agent_ran: bool,
     /// Counted iterations, including the open one.
     pub iterations: u32,
     pub open: Option<OpenIteration>,
@@ -70,13 +74,16 @@ pub struct OpenIteration {
     pub ended: Option<AgentEnd>,
     /// Whether that run gave the promise, if one is required.
     pub promise: Option<PromiseSeen>,
+    /// What that run's last message answered.
+    #[serde(default, skip_serializing_if = "AgentAnswers::is_empty")]
+    pub answers: AgentAnswers,
     /// The pending check of its judgement.
     pub not_yet: Option<PendingCheck>,
 }
 
 impl OpenIteration {
     fn new(number: u32) -> Self {
-        Self { number, ended: None, promise: None, not_yet: None }
+        Self { number, ended: None, promise: None, answers: AgentAnswers::default(), not_yet: None }
     }
 
     /// Whether an agent's run completed. Otherwise the same iteration is repeated: the driver was killed, the user
@@ -102,6 +109,7 @@ impl DriveState {
         match event {
             Event::IterationBegan { iteration, .. } => {
                 self.iterations = *iteration;
+                self.agent_ran = true;
                 // A repeated run discards the commit of the earlier one.
                 self.last_kept = self.last_kept.map(|kept| kept.min(iteration.saturating_sub(1)));
                 self.open = Some(OpenIteration::new(*iteration));
@@ -164,6 +172,7 @@ impl DriveState {
         if let Some(open) = &mut self.open {
             open.ended = Some(run.ended.clone());
             open.promise.clone_from(&run.promise);
+            open.answers.clone_from(&run.answers);
         }
     }
 

@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::agent_report::AgentReport;
+use crate::claims::honest_exit::AgentAnswers;
 use crate::clients::stream::{Denial, Tokens};
 use crate::model::drive_options::DriveOptions;
+use crate::model::evidence::ShownFact;
 use crate::model::gate::GateReport;
 use crate::model::gate::receipt::Receipt;
 use crate::model::goal::Goal;
@@ -127,6 +129,22 @@ pub enum Event {
         name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         report: Option<AgentReport>,
+    },
+    /// How the gates stood before the driver's first agent run.
+    BaselineRan {
+        tree: TreeHash,
+        reports: Vec<GateReport>,
+        /// The names of the tests that ran, for gates whose runner lists them all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tests: Vec<TestsOfGate>,
+    },
+    /// The files where the work began are stored under this fingerprint.
+    StartRecorded {
+        tree: TreeHash,
+    },
+    /// The agent said with `ralph blocked` that it cannot continue.
+    AgentBlocked {
+        why: String,
     },
     /// The driver starts an agent run.
     IterationBegan {
@@ -287,9 +305,20 @@ pub struct Judgement {
     /// The agent gave a false promise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub false_promise: bool,
+    /// What shows the task, at *verified*.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<ShownFact>,
     /// The process that made this judgement; for *verified* it must have run the gates itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<i32>,
+}
+
+/// The tests of a gate by name.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestsOfGate {
+    pub gate: GateName,
+    pub names: Vec<String>,
 }
 
 /// One run of the driver's agent.
@@ -320,6 +349,9 @@ pub struct AgentRun {
     /// Whether its last message gave the promise, if one is required. Recorded because another process may judge it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<PromiseSeen>,
+    /// Whether its last message says that it is blocked, or why there is no test.
+    #[serde(default, skip_serializing_if = "AgentAnswers::is_empty")]
+    pub answers: AgentAnswers,
 }
 
 impl AgentRun {
@@ -335,6 +367,7 @@ impl AgentRun {
             left_running: Vec::new(),
             switched_to: None,
             promise: None,
+            answers: AgentAnswers::default(),
         }
     }
 }

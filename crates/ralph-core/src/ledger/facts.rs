@@ -2,10 +2,13 @@
 
 use jiff::Timestamp;
 
+use crate::claims::honest_exit::AgentAnswers;
 use crate::claims::state_file::Exported;
 use crate::clients::hook::BackgroundWork;
-use crate::ledger::event::{FailureMark, Subject};
+use crate::ledger::event::Subject;
+use crate::model::evidence::{EvidenceFacts, Proof};
 use crate::model::finding::{Finding, GatesSeen, TasksSeen};
+use crate::model::gate::GateReport;
 use crate::model::id::{Digest, SessionId, TreeHash};
 use crate::model::layout::Layout;
 use crate::model::limits::Limits;
@@ -40,6 +43,11 @@ pub struct Facts {
     pub rewritten: Vec<String>,
     /// Trees on which other loops of this session failed.
     pub failed_elsewhere: Vec<TreeHash>,
+    /// Gates on the start's contents, as this process saw them: what failed there, too, does not block a guarded agent.
+    pub at_start: Vec<GateReport>,
+    /// The proof that was asked for; none means that the level is shown and nothing is asked.
+    pub proof: Option<Proof>,
+    pub answers: AgentAnswers,
     /// The result of each check, in order; none before they ran.
     pub findings: Option<Vec<Finding>>,
     /// The gates were run a second time on a tree that had failed before.
@@ -52,6 +60,14 @@ impl Facts {
     /// The result of the gates, if they ran.
     pub fn gates(&self) -> Option<&GatesSeen> {
         self.findings.iter().flatten().find_map(Finding::gates)
+    }
+
+    /// What shows the task, once it was looked at.
+    pub fn evidence(&self) -> Option<&EvidenceFacts> {
+        self.findings.iter().flatten().find_map(|finding| match finding {
+            Finding::Proof(evidence) => Some(evidence),
+            _ => None,
+        })
     }
 }
 
@@ -70,8 +86,6 @@ pub struct SessionStop {
     pub block_cap: Option<u32>,
     /// The user's prompt that it works on.
     pub prompt: Option<String>,
-    /// Known failures on the tree at the time of this prompt.
-    pub red_before: Vec<FailureMark>,
     /// Whether the tree is unchanged since this prompt, so that every failure existed before.
     pub as_found: bool,
 }

@@ -21,6 +21,13 @@ pub enum LoopEvent {
         plan: Box<DrivePlan>,
         state: Box<State>,
     },
+    /// All gates run once before the first iteration.
+    BaselineBegan {
+        gates: usize,
+    },
+    BaselineEnded {
+        reports: Vec<GateReport>,
+    },
     IterationBegan {
         number: u32,
         of: Attempts,

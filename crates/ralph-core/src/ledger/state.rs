@@ -35,6 +35,9 @@ pub struct State {
     /// Judged stops since the count last started.
     pub attempts: u32,
     pub started_at: Option<Timestamp>,
+    /// The stored files where it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<TreeHash>,
     /// Total seconds paused, which do not count towards its time limit.
     pub paused_seconds: u64,
     pub last_activity: Option<Timestamp>,
@@ -81,6 +84,9 @@ pub struct State {
     pub false_promises: u32,
     /// Whether the promise has been requested after the gates passed.
     pub promise_asked: bool,
+    /// Whether a test that fails without the change was requested after the gates passed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub proof_asked: bool,
     /// How many stops each entry of background work has excused.
     pub excused: BTreeMap<String, u32>,
     /// Consecutive blocks without a tool call in between.
@@ -94,6 +100,9 @@ pub struct State {
     pub notes: BTreeMap<String, NoteValue>,
     /// Why the user gave it up, if they did.
     pub cancelled_because: Option<String>,
+    /// Why the agent could not continue, if it said so with `ralph blocked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked_because: Option<String>,
     /// The last judged failures and their tree; kept when the count restarts.
     pub red: Option<FailingTree>,
     /// Every tree that failed in this loop, the newest last; a pass on one of them proves nothing.
@@ -305,6 +314,12 @@ impl State {
                 self.client = None;
             }
             Event::Cancelled { why } => self.cancel(why),
+            Event::AgentBlocked { why } => {
+                self.blocked_because = Some(why.clone());
+                self.status = Status::Ended { verdict: Verdict::NeedsHuman };
+            }
+            Event::BaselineRan { .. } => {}
+            Event::StartRecorded { tree } => self.start = Some(tree.clone()),
             Event::Noted { key, value } => {
                 self.notes.insert(key.clone(), value.clone());
             }
@@ -465,6 +480,7 @@ impl State {
         self.last_report = None;
         self.false_promises = 0;
         self.promise_asked = false;
+        self.proof_asked = false;
         self.excused.clear();
         self.idle_blocks = 0;
         self.drive = DriveState { options: self.drive.options.take(), ..DriveState::default() };
@@ -543,6 +559,9 @@ impl State {
         self.false_promises += u32::from(judgement.false_promise);
         if let Reason::PromiseMissing { .. } = judgement.reason {
             self.promise_asked |= judgement.tree.is_some();
+        }
+        if let Reason::ProofMissing { .. } = judgement.reason {
+            self.proof_asked = true;
         }
         if let Some(tree) = &judgement.tree {
             let failures = judgement.failures.clone();

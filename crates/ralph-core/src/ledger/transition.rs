@@ -191,8 +191,16 @@ mod tests {
     use crate::model::verdict::Verdict;
 
     fn started() -> State {
-        let goal =
-            Goal { task: "x".into(), promise: None, list: None, archive: false, lang: None, ship: None };
+        let goal = Goal {
+            task: "x".into(),
+            promise: None,
+            list: None,
+            archive: false,
+            lang: None,
+            ship: None,
+            proof: None,
+            accept: Vec::new(),
+        };
         let mut state = State::default();
         take(
             &mut state,

@@ -30,6 +30,12 @@ pub struct DriveOptions {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub gate_timeout: Option<Duration>,
+    /// The gates are not run before the first iteration.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_baseline: bool,
+    /// Acceptance commands may pass at the start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_green: bool,
 }
 
 /// What the agent remembers of earlier iterations.

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use crate::model::evidence::EvidenceFacts;
 use crate::model::gate::receipt::Receipt;
 use crate::model::gate::{CheckResult, Gate, GateReport};
 use crate::model::hygiene::HygieneProblem;
@@ -24,6 +25,8 @@ pub enum Finding {
     Hygiene {
         flaws: Vec<HygieneProblem>,
     },
+    /// What shows the task; it fails nothing by itself.
+    Proof(EvidenceFacts),
     /// An external condition is pending; it is checked again later.
     NotYet {
         check: Check,
@@ -50,6 +53,7 @@ impl Finding {
             Self::Promise(promise) => passes(*promise == PromiseSeen::Given),
             Self::Markers { missing } => passes(missing.is_empty()),
             Self::Hygiene { flaws } => passes(flaws.is_empty()),
+            Self::Proof(_) => CheckResult::Pass,
             Self::NotYet { .. } => CheckResult::NotYet,
             Self::TaskList(TasksSeen::Trouble(_)) | Self::NotEvaluated { .. } => CheckResult::CannotTell,
             Self::Ship { outcome, .. } => match outcome {
@@ -151,6 +155,18 @@ impl GatesSeen {
             }
         }
         if answer == CheckResult::Pass && !self.unsettled.is_empty() { CheckResult::Fail } else { answer }
+    }
+
+    /// A gate that may stay red (`red: keep`) and fails with nothing but what it failed with at the start blocks nothing.
+    pub fn excuse(&mut self, at_start: &[GateReport]) {
+        for report in &mut self.reports {
+            let is_excused = at_start.iter().any(|start| report.fails_as_at_start(start));
+            if is_excused && self.required.iter().any(|(gate, _)| gate.name == report.gate && gate.keeps_red)
+            {
+                report.advisory = true;
+                self.required.retain(|(gate, _)| gate.name != report.gate);
+            }
+        }
     }
 
     /// A required gate without a receipt for this tree and environment.

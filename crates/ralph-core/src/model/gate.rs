@@ -39,6 +39,15 @@ pub struct Gate {
     /// of the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<ResultsSource>,
+    /// `red: keep`: the failures that it has when a loop begins do not block; new ones do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_red: bool,
+    /// It passes without running a test, too, although tests ran when the loop began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_empty: bool,
+    /// An acceptance command: it has to pass twice in a row.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepts: bool,
     /// Whether it may run on a changed view of the tree as well (databases, ports: `rerun: false`). Not part of the
     /// definition: it changes no result.
     #[serde(default = "may_rerun", skip_serializing_if = "Clone::clone")]
@@ -63,8 +72,18 @@ impl Gate {
             retries: 0,
             order: GateOrder::AfterAllAbove,
             results: None,
+            keeps_red: false,
+            allow_empty: false,
+            accepts: false,
             rerun: true,
         }
+    }
+}
+
+impl Gate {
+    /// A command for one loop alone: it failed at the start and has to pass twice in a row.
+    pub fn acceptance(name: GateName, run: &str) -> Self {
+        Self { name, accepts: true, ..Self::sample("accept", run) }
     }
 }
 
@@ -131,6 +150,26 @@ impl GateReport {
             return Vec::new();
         }
         self.results.as_ref().map(Results::failures).unwrap_or_default()
+    }
+
+    /// Every failing test and problem by its identity, however many there are.
+    pub fn failing(&self) -> Vec<String> {
+        match &self.results {
+            Some(results) if self.outcome != GateOutcome::Passed => results.failing_identities(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the gate fails, and with nothing but tests and problems that failed at the start, too. What cannot be read is
+    /// unknown.
+    pub fn fails_as_at_start(&self, start: &Self) -> bool {
+        let fails = |report: &Self| report.outcome.answer() == CheckResult::Fail;
+        let (now, before) = (self.failing(), start.failing());
+        self.gate == start.gate
+            && fails(self)
+            && fails(start)
+            && !now.is_empty()
+            && now.iter().all(|failure| before.contains(failure))
     }
 
     /// The result for the verdict; an advisory gate never blocks.

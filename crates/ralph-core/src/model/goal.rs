@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::evidence::Proof;
 use crate::model::language::Lang;
 use crate::model::ship::{ShipPlan, Until};
 
@@ -23,6 +24,12 @@ pub struct Goal {
     /// Where it ends beyond the gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ship: Option<Box<ShipPlan>>,
+    /// The proof that it requires; none means the default of its door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
+    /// Acceptance commands: they failed at the start and have to pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<String>,
 }
 
 /// Where the task list is.

@@ -33,6 +33,8 @@ pub enum Check {
     /// The checks of exactly that commit.
     Ci,
     Merge,
+    /// Something shows the task; looked at last, when everything else passes.
+    Proof,
 }
 
 impl Check {
@@ -49,6 +51,7 @@ impl Check {
             Self::PullRequest => "pull_request",
             Self::Ci => "ci",
             Self::Merge => "merge",
+            Self::Proof => "proof",
         }
     }
 }
@@ -78,7 +81,7 @@ pub struct Preset {
 
 pub const CHECK: Preset = Preset {
     name: "check",
-    done_when: &[Check::Gates, Check::MarkersWithoutGates],
+    done_when: &[Check::Gates, Check::MarkersWithoutGates, Check::Proof],
     claims_alone: false,
     attempts: Attempts::AtMost(5),
     agent_calls: None,
@@ -90,18 +93,19 @@ pub const CHECK: Preset = Preset {
     on_exhausted: OnExhausted::Release,
 };
 
-pub const TEAMMATE: Preset = Preset { name: "teammate", done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
+pub const TEAMMATE: Preset =
+    Preset { name: "teammate", done_when: &[Check::Hygiene, Check::Gates, Check::Proof], ..CHECK };
 
 /// A task while other tasks of the team are open, whose unfinished work may break the gates.
 pub const TEAM_TASK: Preset = Preset { name: "task", done_when: &[Check::Hygiene], ..CHECK };
 
 /// The last open task: now the gates must pass.
 pub const LAST_TEAM_TASK: Preset =
-    Preset { name: "last-task", done_when: &[Check::Hygiene, Check::Gates], ..CHECK };
+    Preset { name: "last-task", done_when: &[Check::Hygiene, Check::Gates, Check::Proof], ..CHECK };
 
 pub const SESSION: Preset = Preset {
     name: "session",
-    done_when: &[Check::Gates, Check::Promise],
+    done_when: &[Check::Gates, Check::Promise, Check::Proof],
     claims_alone: true,
     attempts: Attempts::Unlimited,
     agent_calls: None,
@@ -115,7 +119,7 @@ pub const SESSION: Preset = Preset {
 
 pub const TASKS: Preset = Preset {
     name: "tasks",
-    done_when: &[Check::Gates, Check::TaskList, Check::Promise],
+    done_when: &[Check::Gates, Check::TaskList, Check::Promise, Check::Proof],
     claims_alone: true,
     attempts: Attempts::Unlimited,
     agent_calls: Some(100),
@@ -130,7 +134,7 @@ pub const TASKS: Preset = Preset {
 /// A task in rounds, led by one agent that calls others: the gates alone end it.
 pub const ITERATE: Preset = Preset {
     name: "iterate",
-    done_when: &[Check::Gates, Check::PromiseWithoutGates],
+    done_when: &[Check::Gates, Check::PromiseWithoutGates, Check::Proof],
     attempts: Attempts::AtMost(15),
     bare_promise: true,
     guards_called_agents: true,
@@ -139,7 +143,7 @@ pub const ITERATE: Preset = Preset {
 
 pub const DRIVE: Preset = Preset {
     name: "drive",
-    done_when: &[Check::Gates, Check::TaskList, Check::Promise],
+    done_when: &[Check::Gates, Check::TaskList, Check::Promise, Check::Proof],
     claims_alone: false,
     attempts: Attempts::AtMost(15),
     agent_calls: None,

@@ -93,6 +93,18 @@ pub struct Results {
     /// Failing tests and problems that were left out to keep the list short.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
+    /// Everything that ran, by name: only in the memory of the process that ran it.
+    #[serde(skip)]
+    pub whole: WholeRun,
+}
+
+/// The names of a whole run, which are too many for a ledger line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WholeRun {
+    /// Every test that ran, passed or failed; none if the runner does not list them all.
+    pub tests: Option<Vec<String>>,
+    /// Every failing test and problem by its identity.
+    pub failing: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -214,6 +226,25 @@ impl Results {
                 *file = inside.to_owned();
             }
         }
+    }
+
+    /// Every failing test and problem by its identity; as many as are known.
+    pub fn failing_identities(&self) -> Vec<String> {
+        if self.left_out == 0 || self.whole.failing.is_empty() {
+            return self.failures().iter().map(Failure::identity).collect();
+        }
+        self.whole.failing.clone()
+    }
+
+    /// Keeps the names of everything, before entries are left out.
+    pub fn remember_whole_run(&mut self) {
+        let ran = || self.tests.iter().filter(|test| test.outcome != TestOutcome::Skipped);
+        let counted = self.counts.passed + self.counts.failed;
+        let is_whole = !self.partial && counted > 0 && ran().count() == counted;
+        self.whole = WholeRun {
+            tests: is_whole.then(|| ran().map(|test| test.name.clone()).collect()),
+            failing: self.failures().iter().map(Failure::identity).collect(),
+        };
     }
 
     /// Keeps at most `most` entries that can have failed the command; none if it passed.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::config_problem::ConfigProblem;
+use crate::model::evidence::NotShown;
 use crate::model::hygiene::HygieneProblem;
 use crate::model::id::{Digest, GateName};
 use crate::model::loop_error::ErrorKind;
@@ -18,8 +19,13 @@ use crate::model::ship::Until;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every required gate passed on this tree, in a run by ralph.
+    /// Every required gate passed on this tree, in a run by ralph, and something shows the task: it fails without the
+    /// change.
     Verified,
+    /// Every required gate passed on this tree; nothing shows the task.
+    Passing,
+    /// Every required gate passed; no file was changed.
+    Unchanged,
     /// The agent reported done and there is no gate. Shown as unverified.
     Claimed,
     Blocked,
@@ -39,6 +45,8 @@ impl Verdict {
     pub fn code(self) -> &'static str {
         match self {
             Self::Verified => "verified",
+            Self::Passing => "passing",
+            Self::Unchanged => "unchanged",
             Self::Claimed => "claimed",
             Self::Blocked => "blocked",
             Self::Waiting => "waiting",
@@ -52,11 +60,18 @@ impl Verdict {
         }
     }
 
+    /// Whether every required gate passed on the judged tree, whatever that shows.
+    pub fn gates_passed(self) -> bool {
+        matches!(self, Self::Verified | Self::Passing | Self::Unchanged)
+    }
+
     /// Whether the loop has ended; the subject's next stop starts a new one.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Blocked | Self::Waiting | Self::Paused => false,
             Self::Verified
+            | Self::Passing
+            | Self::Unchanged
             | Self::Claimed
             | Self::Released
             | Self::Failed
@@ -91,6 +106,20 @@ pub enum Reason {
     AllGatesPassedUnpromised,
     GatesFailed {
         gates: Vec<GateName>,
+    },
+    /// All gates passed; nothing shows the task.
+    TaskNotShown {
+        why: NotShown,
+    },
+    /// All gates passed; the agent is asked once for a test that fails without its change.
+    ProofMissing {
+        why: NotShown,
+    },
+    /// All gates passed; no file was changed.
+    NothingChanged,
+    /// The agent says that it cannot continue.
+    AgentBlocked {
+        why: String,
     },
     /// The gates change the tree on every run.
     TreeNeverSettled {
@@ -187,6 +216,10 @@ impl Reason {
             Self::PromiseMissing { .. } => "promise_missing",
             Self::FailingBefore { .. } => "failing_before",
             Self::GatesFailed { .. } => "gates_failed",
+            Self::TaskNotShown { .. } => "task_not_shown",
+            Self::ProofMissing { .. } => "proof_missing",
+            Self::NothingChanged => "nothing_changed",
+            Self::AgentBlocked { .. } => "agent_blocked",
             Self::TreeNeverSettled { .. } => "tree_never_settled",
             Self::MarkersMissing { .. } => "markers_missing",
             Self::DefinitionChanged => "definition_changed",

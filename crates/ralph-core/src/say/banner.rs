@@ -57,6 +57,10 @@ pub enum DoneBecause {
     Verified,
     /// The gates passed, but the required promise was not given.
     VerifiedWithoutPromise,
+    /// The gates passed; nothing shows the task.
+    NotShown,
+    /// The gates passed; no file was changed.
+    Unchanged,
     /// The gates passed; the rest of what was promised was not looked at.
     GatesPassedOnly,
     /// The agent reported done; no gate verified it.
@@ -122,6 +126,12 @@ pub enum Banner<'a> {
     Waiting {
         what: &'a str,
         iteration: IterationCount,
+    },
+    /// The agent says that it cannot continue.
+    NeedsReview {
+        why: &'a str,
+        iteration: IterationCount,
+        progress: TaskProgress,
     },
     /// `equal` stops in a row were identical.
     Stuck {
@@ -279,6 +289,10 @@ impl Sheet {
                     DoneBecause::VerifiedWithoutPromise => {
                         (Self::titled("✅", words.title_done), words.promise_missing_but_verified)
                     }
+                    DoneBecause::NotShown => (Self::titled("☑️", words.title_passing), words.done_verified),
+                    DoneBecause::Unchanged => {
+                        (Self::titled("☑️", words.title_unchanged), words.reason_nothing_changed)
+                    }
                     DoneBecause::GatesPassedOnly => {
                         (Self::titled("☑️", words.title_claimed), words.reason_shipping_not_checked)
                     }
@@ -312,6 +326,9 @@ impl Sheet {
                 .block([signed("⚠️", words.client_cap, &[("cap", &cap)])])
                 .block(progress_parts(words, iteration, progress))
                 .block(gate_list("❌", words.gates_failing, words, failing)),
+            Banner::NeedsReview { why, iteration, progress } => Self::titled("✋", words.title_needs_review)
+                .block([signed("⚠️", words.reason_agent_blocked, &[("why", &shown(why))])])
+                .block(progress_parts(words, iteration, progress)),
             Banner::Cancelled { n } => Self::titled("⏹️", words.title_cancelled)
                 .block([Part::Line(fill(words.cancelled_at, &[("n", &n)]))]),
         }

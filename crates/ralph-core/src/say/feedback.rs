@@ -50,7 +50,8 @@ pub fn headline(facts: &Facts, decision: &Decision) -> Option<String> {
     let Decision::Allow { verdict, reason, limit, attempt } = decision else { return None };
     let phrases = &facts.layout.data().phrases;
     let line = match (verdict, limit) {
-        (Verdict::Verified, _) => phrases.passed.to_owned(),
+        (Verdict::Passing, _) if matches!(reason, Reason::TaskNotShown { .. }) => words::reason(reason),
+        (Verdict::Verified | Verdict::Passing | Verdict::Unchanged, _) => phrases.passed.to_owned(),
         (Verdict::Claimed, _) if *reason == Reason::HygienePassed => {
             format!("Completed on claim: {}", words::reason(reason))
         }
@@ -95,7 +96,7 @@ pub fn notice(facts: &Facts, decision: &Decision) -> Option<Notice> {
         _ => "the sub-agent",
     };
     let user = format!("ralph: `{name}`: {line}");
-    let agent = (*verdict != Verdict::Verified).then(|| {
+    let agent = (!verdict.gates_passed()).then(|| {
         format!(
             "ralph: {who} `{name}` was allowed to stop, but its work is NOT verified. {line}\nDo not report it as done; see `ralph status`."
         )
@@ -153,6 +154,9 @@ fn detail(facts: &Facts, before: &State, attempt: Option<u32>, reason: &Reason) 
         end.push(changed_definition(difference));
     }
     end.push(next_step(reason));
+    if attempt.is_some_and(|attempt| attempt >= HONEST_EXIT_FROM) {
+        end.push(HONEST_EXIT.to_owned());
+    }
     with_gates(start, facts, before, end)
 }
 
@@ -257,7 +261,11 @@ fn ci_block(report: &GateReport, most: usize) -> String {
 
 /// Every gate that did not pass, the advisory ones last and in one line.
 pub(crate) fn gate_blocks(seen: &GatesSeen, detail: &FailureDetail<'_>) -> Vec<String> {
-    let red = || seen.reports.iter().filter(|report| report.outcome.answer() != CheckResult::Pass);
+    failing_blocks(&seen.reports, detail)
+}
+
+pub(crate) fn failing_blocks(reports: &[GateReport], detail: &FailureDetail<'_>) -> Vec<String> {
+    let red = || reports.iter().filter(|report| report.outcome.answer() != CheckResult::Pass);
     let required: Vec<&GateReport> = red().filter(|report| !report.advisory).collect();
     let (shown, named) = required.split_at(required.len().min(MOST_GATES_SHOWN));
     let mut last = Vec::new();
@@ -419,9 +427,13 @@ fn next_step(reason: &Reason) -> String {
             "Find the cause in the logs, fix it, commit and push, then stop again. ralph waits for CI; do not wait for it yourself."
                 .into()
         }
+        Reason::ProofMissing { .. } => PROOF_MISSING.into(),
         Reason::AllGatesPassed
         | Reason::Shipped { .. }
         | Reason::ShipNeedsUser { .. }
+        | Reason::TaskNotShown { .. }
+        | Reason::NothingChanged
+        | Reason::AgentBlocked { .. }
         | Reason::AcceptedSince
         | Reason::ShippingNotChecked
         | Reason::PassedAfterFailing
@@ -438,6 +450,15 @@ fn next_step(reason: &Reason) -> String {
         | Reason::FailingBefore { .. } => String::new(),
     }
 }
+
+/// Asked once, when the gates pass and nothing shows the task.
+pub(crate) const PROOF_MISSING: &str = "Gates pass, but no test fails without your change. Add one that does, or answer `<no-test>why</no-test>` alone on a line.";
+
+/// The honest way out, mentioned from the third attempt on.
+pub(crate) const HONEST_EXIT: &str = "If a gate is wrong or the task is impossible, do not work around it: say why with `ralph blocked \"why\"`, or `<blocked>why</blocked>` alone on a line. The user decides then.";
+
+/// The attempt from which on it is mentioned.
+pub(crate) const HONEST_EXIT_FROM: u32 = 3;
 
 fn not_evaluated_hint(trouble: &EvaluationError) -> String {
     match trouble {

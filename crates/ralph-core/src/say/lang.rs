@@ -54,6 +54,12 @@ words! {
     title_paused,
     /// Done and verified by the gates.
     title_done,
+    /// The gates pass; nothing shows the task.
+    title_passing,
+    /// The gates pass; no file was changed.
+    title_unchanged,
+    /// Ended by the agent: it cannot continue.
+    title_needs_review,
     /// Reported done by the agent, not verified.
     title_claimed,
     title_stuck,
@@ -142,11 +148,15 @@ words! {
     guard_blocked,
     /// The gates already failed on the tree at the time of the prompt, so they do not block.
     guard_failing_before,
+    /// One gate that failed at the start, with what failed.
+    gate_failing_before,
     guard_checks_off,
     guard_checks_on,
 
     // Verdicts, for a status
     verdict_verified,
+    verdict_passing,
+    verdict_unchanged,
     verdict_claimed,
     verdict_blocked_of,
     verdict_blocked,
@@ -174,6 +184,16 @@ words! {
 
     // Reasons, one sentence each
     reason_all_gates_passed,
+    reason_nothing_changed,
+    reason_proof_missing,
+    reason_agent_blocked,
+    not_shown_nothing_new,
+    not_shown_passes_without,
+    not_shown_cannot_be_judged,
+    not_shown_no_test,
+    not_shown_tests_gone,
+    not_shown_red_at_start,
+    not_shown_not_listed,
     reason_all_markers_stated,
     reason_gates_failed,
     reason_tree_never_settled,

@@ -82,6 +82,8 @@ impl<'a> LoopTexts<'a> {
                 Some(DoneBecause::VerifiedWithoutPromise)
             }
             (Verdict::Verified, _) => Some(DoneBecause::Verified),
+            (Verdict::Passing, _) => Some(DoneBecause::NotShown),
+            (Verdict::Unchanged, _) => Some(DoneBecause::Unchanged),
             (Verdict::Claimed, Reason::ShippingNotChecked) => Some(DoneBecause::GatesPassedOnly),
             (Verdict::Claimed, _) => Some(DoneBecause::Claimed),
             _ => None,
@@ -92,7 +94,15 @@ impl<'a> LoopTexts<'a> {
             return self.boxed(&Banner::Shipped { until, how, iteration, progress, false_promises });
         }
         if let Some(proof) = proof {
-            return self.boxed(&Banner::Done { proof, iteration, progress, false_promises });
+            let done = self.boxed(&Banner::Done { proof, iteration, progress, false_promises });
+            // What is missing for *verified*, where that is known.
+            return match reason {
+                Reason::TaskNotShown { why } => format!("{done}\n\n{}", words::not_shown(why, self.lang)),
+                _ => done,
+            };
+        }
+        if let Reason::AgentBlocked { why } = reason {
+            return self.boxed(&Banner::NeedsReview { why, iteration, progress });
         }
         let failing = failing(reason);
         let banner = match limit {

@@ -9,12 +9,12 @@ use crate::ledger::facts::{DefinitionStatus, Facts};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::finding::{GatesSeen, TasksSeen};
-use crate::model::gate::Gate;
+use crate::model::gate::{Gate, GateReport};
 use crate::model::ship::Until;
 use crate::model::verdict::Reason;
 use crate::say::feedback::{
-    FailureDetail, MOST_CHARACTERS, changed_by_gates, changed_definition, ci_blocks, gate_blocks,
-    last_failures, since_last_time,
+    FailureDetail, HONEST_EXIT, HONEST_EXIT_FROM, MOST_CHARACTERS, PROOF_MISSING, changed_by_gates,
+    changed_definition, ci_blocks, failing_blocks, gate_blocks, last_failures, since_last_time,
 };
 use crate::say::words;
 
@@ -32,6 +32,8 @@ pub struct PromptInput<'a> {
     pub promise: Option<&'a Promise>,
     /// Where the loop ends beyond the gates.
     pub until: Until,
+    /// The gates before the first iteration.
+    pub at_start: &'a [GateReport],
     /// None in the first iteration.
     pub last: Option<LastIteration<'a>>,
 }
@@ -51,6 +53,8 @@ pub struct LastIteration<'a> {
     pub promise_missing: bool,
     /// What is missing beyond the gates.
     pub ship: Option<&'a str>,
+    /// Every gate passed, but no test fails without the change.
+    pub proof_missing: bool,
 }
 
 /// In characters; the rest is for the task and how it is judged.
@@ -73,9 +77,17 @@ pub fn text(iteration: &PromptInput<'_>) -> String {
         if last.promise_missing {
             parts.push(PROMISE_MISSING.to_owned());
         }
+        if last.proof_missing {
+            parts.push(PROOF_MISSING.to_owned());
+        }
+    } else {
+        parts.extend(failures_at_start(iteration.at_start));
     }
     if iteration.approach == Approach::Rethink {
         parts.push(rethink());
+    }
+    if iteration.number >= HONEST_EXIT_FROM {
+        parts.push(HONEST_EXIT.to_owned());
     }
     parts.push(how_it_is_judged(iteration));
     let mut text = parts.join("\n\n");
@@ -128,6 +140,21 @@ fn failures(last: &LastIteration<'_>, context: &Context) -> Option<String> {
     };
     let blocks = gate_blocks(last.seen, &detail);
     let heading = "Gate failures on the current files:";
+    (!blocks.is_empty()).then(|| format!("{heading}\n\n{}", blocks.join("\n\n")))
+}
+
+/// How the gates stood before anything was changed.
+fn failures_at_start(reports: &[GateReport]) -> Option<String> {
+    let detail = FailureDetail {
+        last: &[],
+        advisory_at_start: &[],
+        remembers: false,
+        most: MOST_OF_ALL_GATES,
+        most_of_one: MOST_OF_ALL_GATES,
+    };
+    let required: Vec<GateReport> = reports.iter().filter(|report| !report.advisory).cloned().collect();
+    let blocks = failing_blocks(&required, &detail);
+    let heading = "At the start of this loop, before any change, these gates fail:";
     (!blocks.is_empty()).then(|| format!("{heading}\n\n{}", blocks.join("\n\n")))
 }
 
@@ -206,7 +233,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::gate::{GateOutcome, GateReport};
+    use crate::model::gate::GateOutcome;
     use crate::model::id::{GateName, SessionId};
 
     fn gate(run: &str) -> Gate {
@@ -241,6 +268,7 @@ mod tests {
             cut_off: None,
             promise_missing: false,
             ship: None,
+            proof_missing: false,
         }
     }
 
@@ -257,6 +285,7 @@ mod tests {
             tasks: None,
             promise: None,
             until: Until::Verified,
+            at_start: &[],
             last: None,
         }
     }

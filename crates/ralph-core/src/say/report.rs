@@ -12,6 +12,7 @@ use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, Pa
 use crate::ledger::ship::short;
 use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
+use crate::model::evidence::ShownFact;
 use crate::model::foreign_text;
 use crate::model::gate::{CheckResult, GateReport};
 use crate::model::id::{GateName, LoopId};
@@ -55,6 +56,8 @@ pub struct LoopReport {
     pub shipped: Vec<String>,
     /// The iteration after which the strategy was changed.
     pub strategy_changed_after: Option<u32>,
+    /// What shows the task, at *verified*.
+    pub shown: Vec<ShownFact>,
     /// How often the agent gave the promise too early.
     pub false_promises: u32,
     pub ending: LoopEnding,
@@ -152,6 +155,10 @@ pub enum LoopEnding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportStatus {
     Completed,
+    /// The gates pass; nothing shows the task.
+    CompletedNotShown,
+    /// The gates pass; no file was changed.
+    CompletedUnchanged,
     CompletedUnverified,
     Failed,
     Partial,
@@ -161,6 +168,8 @@ impl ReportStatus {
     pub fn word(self) -> &'static str {
         match self {
             Self::Completed => "COMPLETED",
+            Self::CompletedNotShown => "COMPLETED (gates pass, task not shown)",
+            Self::CompletedUnchanged => "COMPLETED (gates pass, nothing changed)",
             Self::CompletedUnverified => "COMPLETED (unverified)",
             Self::Failed => "FAILED",
             Self::Partial => "PARTIAL",
@@ -178,6 +187,8 @@ impl LoopEnding {
             Self::Open | Self::Paused(_) | Self::Cancelled(_) => ReportStatus::Partial,
             Self::Judged { verdict, .. } => match verdict {
                 Verdict::Verified => ReportStatus::Completed,
+                Verdict::Passing => ReportStatus::CompletedNotShown,
+                Verdict::Unchanged => ReportStatus::CompletedUnchanged,
                 Verdict::Claimed => ReportStatus::CompletedUnverified,
                 Verdict::Released | Verdict::Failed | Verdict::Stuck | Verdict::Tampered => {
                     ReportStatus::Failed
@@ -414,6 +425,7 @@ impl Folding<'_> {
             waits: Vec::new(),
             shipped: Vec::new(),
             strategy_changed_after: None,
+            shown: Vec::new(),
             false_promises: 0,
             ending: LoopEnding::Open,
             files: None,
@@ -563,7 +575,13 @@ impl Folding<'_> {
             Some(Attempts::AtMost(most)) => Some(state.granted(most)),
             Some(Attempts::Unlimited) | None => None,
         };
+        report.shown = state.last.as_ref().map(|last| last.shown.clone()).unwrap_or_default();
+        let blocked = state.blocked_because.as_deref().map(|why| Reason::AgentBlocked { why: plain(why) });
         report.ending = match (state.status, self.cancelled, state.last) {
+            (Status::Ended { verdict: verdict @ Verdict::NeedsHuman }, ..) if blocked.is_some() => {
+                let reason = blocked.unwrap_or(Reason::NothingAsked);
+                LoopEnding::Judged { verdict, reason, limit: None }
+            }
             (Status::Paused { why, .. }, ..) => LoopEnding::Paused(why),
             (Status::Ended { .. }, Some(why), _) => LoopEnding::Cancelled(why),
             (Status::Ended { verdict }, _, Some(last)) => {

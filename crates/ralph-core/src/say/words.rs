@@ -6,6 +6,7 @@ use std::fmt;
 use crate::ledger::event::{CancelCause, PauseCause};
 use crate::ledger::ship::short;
 use crate::model::duration;
+use crate::model::evidence::{NotShown, ShownFact};
 use crate::model::gate::GateOutcome;
 use crate::model::id::GateName;
 use crate::model::language::Lang;
@@ -19,6 +20,8 @@ pub fn verdict(verdict: Verdict, lang: Lang) -> &'static str {
     let words = lang.words();
     match verdict {
         Verdict::Verified => words.verdict_verified,
+        Verdict::Passing => words.verdict_passing,
+        Verdict::Unchanged => words.verdict_unchanged,
         Verdict::Claimed => words.verdict_claimed,
         Verdict::Blocked => words.verdict_blocked,
         Verdict::Waiting => words.verdict_waiting,
@@ -36,6 +39,8 @@ pub fn verdict(verdict: Verdict, lang: Lang) -> &'static str {
 pub fn verdict_in_report(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Verified => "verified",
+        Verdict::Passing => "gates pass",
+        Verdict::Unchanged => "unchanged",
         Verdict::Claimed => "done, unverified",
         Verdict::Blocked => "blocked",
         Verdict::Waiting => "waiting",
@@ -53,6 +58,10 @@ pub fn verdict_in_report(verdict: Verdict) -> &'static str {
 pub fn reason(reason: &Reason) -> String {
     match reason {
         Reason::AllGatesPassed => "All verify commands passed".into(),
+        Reason::TaskNotShown { why } => not_shown(why, Lang::En),
+        Reason::ProofMissing { .. } => "the gates pass, but no test fails without the change".into(),
+        Reason::NothingChanged => "the gates pass; no file was changed".into(),
+        Reason::AgentBlocked { why } => format!("the agent cannot continue: {why}"),
         Reason::AllMarkersStated => "all completion markers stated".into(),
         Reason::Promised => "the promise was given, and no gates are set up".into(),
         Reason::AllTasksTicked => "every box of the task list is ticked, and no gates are set up".into(),
@@ -119,6 +128,10 @@ pub fn reason_in(reason: &Reason, lang: Lang) -> String {
     match reason {
         Reason::AllGatesPassed => words.reason_all_gates_passed.to_owned(),
         Reason::AllGatesPassedUnpromised => words.promise_missing_but_verified.to_owned(),
+        Reason::TaskNotShown { why } => not_shown(why, lang),
+        Reason::ProofMissing { .. } => words.reason_proof_missing.to_owned(),
+        Reason::NothingChanged => words.reason_nothing_changed.to_owned(),
+        Reason::AgentBlocked { why } => fill(words.reason_agent_blocked, &[("why", why)]),
         Reason::AllMarkersStated => words.reason_all_markers_stated.to_owned(),
         Reason::Promised | Reason::AllTasksTicked | Reason::NothingAsked => words.reason_claimed.to_owned(),
         Reason::GatesFailed { gates } => fill(words.reason_gates_failed, &[("gates", &words.list(gates))]),
@@ -181,6 +194,70 @@ pub fn ship_step(step: &ShipStep) -> String {
             format!("pull request #{number} is merged at {}: {url}", short(commit))
         }
     }
+}
+
+/// Why nothing shows the task, in the user's language.
+pub fn not_shown(why: &NotShown, lang: Lang) -> String {
+    let words = lang.words();
+    match why {
+        NotShown::NothingNew => words.not_shown_nothing_new.to_owned(),
+        NotShown::PassesWithoutChange { gates, tests } => {
+            let what = if tests.is_empty() { words.list(gates) } else { words.list(&few(tests)) };
+            fill(words.not_shown_passes_without, &[("what", &what)])
+        }
+        NotShown::CannotBeJudged { reason } => fill(words.not_shown_cannot_be_judged, &[("why", reason)]),
+        NotShown::NoTest { reason } => fill(words.not_shown_no_test, &[("why", reason)]),
+        NotShown::TestsGone { tests } => {
+            fill(words.not_shown_tests_gone, &[("tests", &words.list(&few(tests)))])
+        }
+        NotShown::RedAtStart => words.not_shown_red_at_start.to_owned(),
+        NotShown::TestsNotListed => words.not_shown_not_listed.to_owned(),
+        NotShown::NotAsked => words.reason_all_gates_passed.to_owned(),
+    }
+}
+
+/// The first few of many names.
+fn few(names: &[String]) -> Vec<String> {
+    const MOST: usize = 5;
+    let more = names.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("+{more}"));
+    names.iter().take(MOST).cloned().chain(more).collect()
+}
+
+/// `2 tests red → green · 1 new test fails without the change`
+pub fn shown(shown: &[ShownFact]) -> String {
+    let (mut gates, mut fixed, mut new, mut others) = (Vec::new(), 0, 0, Vec::new());
+    let mut kept = 0;
+    for shown in shown {
+        match shown {
+            ShownFact::GateFixed { gate } => gates.push(format!("`{gate}`")),
+            ShownFact::TestsFixed { tests, .. } => fixed += tests.len(),
+            ShownFact::NewTests { tests, .. } => new += tests.len(),
+            ShownFact::FailsWithoutChange { gate, .. } => others.push(format!("`{gate}`")),
+            ShownFact::BehaviourKept { tests } => kept += tests,
+        }
+    }
+    let counted = |count: usize, one: &str| {
+        if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+    };
+    let fail = |count: usize| if count == 1 { "fails" } else { "fail" };
+    let mut parts = Vec::new();
+    if !gates.is_empty() {
+        parts.push(format!("{} red → green", gates.join(", ")));
+    }
+    if fixed > 0 {
+        parts.push(format!("{} red → green", counted(fixed, "test")));
+    }
+    if new > 0 {
+        parts.push(format!("{} {} without the change", counted(new, "new test"), fail(new)));
+    }
+    if !others.is_empty() {
+        parts.push(format!("{} {} without the change", others.join(", "), fail(others.len())));
+    }
+    if kept > 0 {
+        parts.push(format!("the same {} before and after", counted(kept, "test")));
+    }
+    parts.join(" · ")
 }
 
 /// The limit that ended a failing loop.
@@ -281,6 +358,10 @@ impl GateOutcome {
             }
             Self::CouldNotStart { why } => format!("could not start: {why}"),
             Self::DeadlineReached => "was stopped before it finished".into(),
+            Self::NoTestsRan { before: 1 } => "exited 0 without running a test; 1 ran at the start".into(),
+            Self::NoTestsRan { before } => {
+                format!("exited 0 without running a test; {before} ran at the start")
+            }
         }
     }
 }

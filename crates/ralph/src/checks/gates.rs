@@ -19,7 +19,7 @@ use ralph_core::model::foreign_text;
 use ralph_core::model::gate::plan::{GatePlan, PlanProgress};
 use ralph_core::model::gate::receipt::{ObservedPass, Receipt};
 use ralph_core::model::gate::{CheckResult, Gate, GateOutcome, GateReport};
-use ralph_core::model::id::{Digest, TreeHash};
+use ralph_core::model::id::{Digest, GateName, TreeHash};
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::EvaluationError;
 
@@ -74,6 +74,8 @@ pub(crate) struct GateRunOptions<'a> {
     pub(crate) rewritten: Option<&'a [String]>,
     /// The initial tree, if known: newer files belong to the agent and cannot hide anything.
     pub(crate) found: Option<&'a Tree>,
+    /// How many tests each gate ran where the work began: one that runs none now has not passed.
+    pub(crate) tests_at_start: &'a [(GateName, usize)],
 }
 
 /// Whether a receipt may replace a later run on the same fingerprint.
@@ -160,6 +162,7 @@ impl GateRunOptions<'_> {
             excerpt: self.excerpt,
             stop: self.stop,
             view: None,
+            tests_at_start: self.tests_at_start,
         }
     }
 

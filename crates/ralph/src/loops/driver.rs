@@ -13,6 +13,7 @@
 //! from the engine, as for hooks; what the agent says is shown but decides nothing.
 
 mod agent;
+pub(crate) mod baseline;
 pub(crate) mod checkpointer;
 pub(crate) mod driven;
 pub(crate) mod lease;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use agent::{AgentCall, AgentRan};
 use checkpointer::Checkpointer;
+use ralph_core::claims::honest_exit::AgentAnswers;
 use ralph_core::claims::promise::{self, Promise};
 use ralph_core::clients::list;
 use ralph_core::clients::profile::{CommandLine, Context, Profile, RunOptions, Value, command_line};
@@ -32,11 +34,14 @@ use ralph_core::clients::stream::{Denial, StreamSummary};
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::drive::{self, Approach, NextStep};
 use ralph_core::ledger::drive_plan::DrivePlan;
-use ralph_core::ledger::event::{AgentEnd, AgentRun, Event, Judgement, Owner, PauseCause, Subject};
+use ralph_core::ledger::event::{
+    AgentEnd, AgentRun, CancelCause, Event, Judgement, Owner, PauseCause, Subject,
+};
 use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::ship::ShippedBy;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
+use ralph_core::model::evidence::Proof;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
@@ -53,6 +58,7 @@ use crate::checks::gates::{GateObserver, ReceiptReuse};
 use crate::checks::ship::{Shipping, ShippingOptions};
 use crate::checks::tasks;
 use crate::clients::surroundings;
+use crate::loops::evidence::StartOfWork;
 use crate::loops::judge::{self, CancelWatcher, EngineError, JudgeCase, JudgeOptions, Judged};
 use crate::show::progress::follower::{Follower, NoFollower};
 use crate::store::acceptance::Beginning;
@@ -88,6 +94,8 @@ pub(crate) enum DriveError {
     Ledger(#[from] LedgerError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error("the acceptance command passes already, so it cannot show anything: {command}")]
+    PassesAlready { command: String },
     #[error("process {} is already driving this loop", .0.process)]
     Owned(Owner),
 }
@@ -163,7 +171,7 @@ pub(crate) fn effective_gates(workspace: &Workspace, state: &State) -> io::Resul
     let effective = match found {
         // An unreadable file counts as a changed one: the accepted definition can still be used.
         GatesLookup::Effective(effective) if !effective.config.gates.is_empty() => {
-            EffectiveGates { broken: None, ..*effective }
+            baseline::with_acceptance(EffectiveGates { broken: None, ..*effective }, state)
         }
         GatesLookup::Effective(effective) => *effective,
         GatesLookup::Nothing | GatesLookup::Untrusted(_) | GatesLookup::Revoked => {
@@ -186,7 +194,7 @@ pub(crate) fn commit_last_tree(repo: &Repo, repo_home: &RepoHome, id: &LoopId, s
 
 /// The first prompt for the agent.
 pub(crate) fn first_prompt(plan: &DrivePlan) -> String {
-    prompt(plan, None, 1, &Context::Fresh, Approach::Continue, None)
+    prompt(plan, None, 1, &Context::Fresh, Approach::Continue, None, &[])
 }
 
 /// The result of the previous iteration, for the next prompt.
@@ -198,6 +206,8 @@ struct LastVerdict {
     promise_missing: bool,
     /// What is missing beyond the gates.
     ship: Option<String>,
+    /// Only a test that fails without the change was missing.
+    proof_missing: bool,
 }
 
 /// What the last agent run provides for the next prompt and the judgement.
@@ -228,11 +238,16 @@ impl Driver<'_> {
         let effective = effective_gates(self.workspace, &state).ok();
         let found = judge::tree_reader(self.workspace, effective.as_ref()).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
-        let mut drive = ActiveDrive { driver: self, last, last_run, tree_memory, found, kept_gates: None };
-        let state = match drive.run_to_end(state) {
+        let start = StartOfWork::default();
+        let mut drive =
+            ActiveDrive { driver: self, last, last_run, tree_memory, found, kept_gates: None, start };
+        let state = match drive.look_at_start(state).and_then(|state| drive.run_to_end(state)) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
-                None => return Err(error),
+                None => {
+                    drive.end_refused(&error)?;
+                    return Err(error);
+                }
             },
             Ok(state) => state,
         };
@@ -266,6 +281,8 @@ struct ActiveDrive<'a> {
     found: Option<Arc<Tree>>,
     /// The gates that this process ran before the wait that is going on.
     kept_gates: Option<GatesSeen>,
+    /// Where the loop began.
+    start: StartOfWork,
 }
 
 impl ActiveDrive<'_> {
@@ -286,6 +303,15 @@ impl ActiveDrive<'_> {
         }
     }
 
+    /// A loop that cannot show anything is not left open.
+    fn end_refused(&mut self, error: &DriveError) -> Result<(), DriveError> {
+        if let DriveError::PassesAlready { .. } = error {
+            let why = CancelCause::Failed { why: error.to_string() };
+            self.driver.append(&[Event::Cancelled { why }])?;
+        }
+        Ok(())
+    }
+
     /// Another process wrote to the ledger: restores what this process wrote and ends the loop.
     fn end_tampered(&mut self, what: &str) -> Result<State, DriveError> {
         let _ended = proc::end_everyone_left();
@@ -302,6 +328,7 @@ impl ActiveDrive<'_> {
             head: None,
             tool_call: None,
             false_promise: false,
+            shown: Vec::new(),
             process: Some(ledger::own_pid()),
         };
         Ok(ledger.append(&[Event::Judged(judgement)])?)
@@ -351,6 +378,7 @@ impl ActiveDrive<'_> {
         trace::step(|| format!("ran the agent, iteration {iteration}"));
         run.switched_to = GitHead::of(&self.driver.workspace.repo.root).switched_from(&before);
         run.promise = self.promise().map(|promise| promise::look(&promise, last_words(&summary)));
+        run.answers = AgentAnswers::of(last_words(&summary));
         let state = self.record_agent_end(state, iteration, &run, &summary)?;
         self.driver.follow.receive(&LoopEvent::agent_ended(&run, &state));
         self.last_run = LastRun::of(&run);
@@ -481,13 +509,16 @@ impl ActiveDrive<'_> {
                 self.kept_gates = outcome.facts.gates().cloned();
                 return Ok(state);
             }
-            Decision::Gather | Decision::Act(_) => unreachable!("a judgement gathers its own findings"),
+            Decision::Gather | Decision::Act(_) | Decision::Prove => {
+                unreachable!("a judgement gathers its own findings")
+            }
         }
         self.kept_gates = None;
         let ship = prompt::ship_feedback(&outcome.facts, state.last.as_ref().map(|last| &last.reason));
         let seen = outcome.facts.gates().cloned().or_else(|| ship.is_some().then(no_gates_seen));
         if let Some(seen) = seen {
             let promise_missing = state.last.as_ref().is_some_and(lacks_only_promise);
+            let proof_missing = state.last.as_ref().is_some_and(lacks_only_proof);
             let status = outcome.facts.definition_status;
             self.last = Some(LastVerdict {
                 before: outcome.before,
@@ -495,6 +526,7 @@ impl ActiveDrive<'_> {
                 definition_status: status,
                 promise_missing,
                 ship,
+                proof_missing,
             });
         }
         Ok(state)
@@ -531,6 +563,9 @@ impl ActiveDrive<'_> {
             found: self.found.clone(),
             shipping: shipping(driver, goal, effective),
             kept_gates: self.kept_gates.take(),
+            start: self.start.clone(),
+            proof: Some(goal.proof.unwrap_or(Proof::Test)),
+            answers: Some(state.drive.open.as_ref().map(|open| open.answers.clone()).unwrap_or_default()),
             ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, preset::of_drive(goal.until()))
         };
         let asked = JudgeOptions { signals: Some(driver.signals), ..JudgeOptions::without_deadline() };
@@ -566,8 +601,9 @@ impl ActiveDrive<'_> {
             cut_off: run.cut_off.as_deref(),
             promise_missing: last.promise_missing,
             ship: last.ship.as_deref(),
+            proof_missing: last.proof_missing,
         });
-        prompt(plan, tasks.as_ref(), number, context, approach, last)
+        prompt(plan, tasks.as_ref(), number, context, approach, last, &self.start.baseline)
     }
 
     fn command_line(&self, state: &State, prompt_file: &std::path::Path, context: &Context) -> CommandLine {
@@ -635,6 +671,7 @@ fn prompt(
     context: &Context,
     approach: Approach,
     last: Option<LastIteration<'_>>,
+    at_start: &[GateReport],
 ) -> String {
     prompt::text(&prompt::PromptInput {
         task: &plan.goal.task,
@@ -646,6 +683,7 @@ fn prompt(
         tasks,
         promise: agents_promise(plan).as_ref(),
         until: plan.goal.until(),
+        at_start,
         last,
     })
 }
@@ -700,12 +738,17 @@ fn load_last_results(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict
         definition_status: DefinitionStatus::Accepted,
         promise_missing: lacks_only_promise(last),
         ship: prompt::ship_reason(&last.reason),
+        proof_missing: lacks_only_proof(last),
     });
     Ok((last, last_run))
 }
 
 fn lacks_only_promise(last: &LastJudgement) -> bool {
     matches!(last.reason, Reason::PromiseMissing { .. })
+}
+
+fn lacks_only_proof(last: &LastJudgement) -> bool {
+    matches!(last.reason, Reason::ProofMissing { .. })
 }
 
 /// The time that the loop's limit leaves for one run.

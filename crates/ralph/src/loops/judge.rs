@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use ralph_core::claims::honest_exit::AgentAnswers;
 use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
+use ralph_core::model::evidence::{self, EvidenceFacts, Proof};
 use ralph_core::model::finding::{Finding, GatesSeen, ShipOutcome};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
-use ralph_core::model::id::{LoopId, SessionId, TreeHash};
+use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
 use ralph_core::model::ship::{AuditRule, ShipAction};
@@ -27,7 +29,9 @@ use crate::checks::gates::{
     GateObserver, GateRunOptions, GatesLock, ReceiptCoverage, ReceiptReuse, receipts,
 };
 use crate::checks::ship::Shipping;
-use crate::checks::{hygiene, markers, promise, quality_files, tasks};
+use crate::checks::undo::{self, UndoRequest};
+use crate::checks::{gates_on_views, hygiene, markers, promise, quality_files, tasks};
+use crate::loops::evidence::{StartOfWork, not_judged};
 use crate::loops::report;
 use crate::store::effective_gates::EffectiveGates;
 use crate::store::exports::loop_file::LoopFileOnDisk;
@@ -35,6 +39,7 @@ use crate::store::exports::state_file::Export;
 use crate::store::ledger::{self, Ledger, LedgerError, Loop};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
+use crate::store::start_contents::StartContents;
 use crate::store::workspace::Workspace;
 use crate::sys::files::{self, Lock};
 use crate::sys::signals::Signals;
@@ -77,6 +82,12 @@ pub(crate) struct JudgeCase<'a> {
     pub(crate) shipping: Option<Result<Shipping, EvaluationError>>,
     /// What this process saw of the gates at its last look, for the same files: a poll runs no gate.
     pub(crate) kept_gates: Option<GatesSeen>,
+    /// Where the work began.
+    pub(crate) start: StartOfWork,
+    /// The proof that was asked for.
+    pub(crate) proof: Option<Proof>,
+    /// What the agent's last message answers, if it was read before.
+    pub(crate) answers: Option<AgentAnswers>,
 }
 
 /// What was found, and whether the gates ran for it.
@@ -113,6 +124,14 @@ impl JudgeOptions<'_> {
             signals: None,
         }
     }
+}
+
+/// Where the results of a run of the gates are written as they arrive.
+#[derive(Clone, Copy)]
+enum Recording {
+    Ledger,
+    /// The caller records them itself.
+    Nowhere,
 }
 
 /// The judgement, with everything needed to report it.
@@ -165,6 +184,9 @@ impl<'a> JudgeCase<'a> {
             found: None,
             shipping: None,
             kept_gates: None,
+            start: StartOfWork::default(),
+            proof: None,
+            answers: None,
         }
     }
 }
@@ -186,6 +208,12 @@ impl JudgeCase<'_> {
             let (before, decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
             match &decision {
+                Decision::Prove => {
+                    let evidence = self.gather_evidence(options, &facts, &before)?;
+                    facts.findings.get_or_insert_default().push(Finding::Proof(evidence));
+                    facts.now = clock::now();
+                    continue;
+                }
                 Decision::Gather => {
                     facts.is_second_look = facts.findings.is_some() && facts.gates_ran_now;
                     kept = kept.filter(|_| facts.findings.is_none());
@@ -206,9 +234,10 @@ impl JudgeCase<'_> {
                 }
                 _ => return Ok(Judged { decision, facts, before }),
             }
-            let gathered = self.gather(options, watch, kept.take())?;
+            let (gathered, at_start) = self.gather_past_excused(options, watch, kept.take())?;
             facts.gates_ran_now |= gathered.gates_ran;
             facts.findings = Some(gathered.findings);
+            facts.at_start = at_start;
             facts.failed_elsewhere = self.trees_failed_in_other_loops(&facts);
             watch.gathered();
             facts.now = clock::now();
@@ -246,6 +275,8 @@ impl JudgeCase<'_> {
     ) -> Result<Judged, EngineError> {
         self.workspace.repo_home.create()?;
         let mut facts = self.facts(options)?;
+        // Proof is looked for at a verdict.
+        facts.checks.retain(|check| *check != Check::Proof);
         facts.findings = Some(self.gather(options, watch, None)?.findings);
         facts.gates_ran_now = true;
         let gates = self.effective.config.gates.iter().map(|gate| gate.name.clone()).collect();
@@ -277,6 +308,9 @@ impl JudgeCase<'_> {
             findings: None,
             is_second_look: false,
             gates_ran_now: false,
+            at_start: Vec::new(),
+            proof: self.proof,
+            answers: self.answers.clone().unwrap_or_else(|| AgentAnswers::of(options.last_message)),
         })
     }
 
@@ -319,6 +353,7 @@ impl JudgeCase<'_> {
             Check::Hygiene => config.enabled,
             Check::Audit | Check::EvidenceFile | Check::GateFile => self.requires_claim_file(*check),
             Check::PullRequest | Check::Ci | Check::Merge => self.shipping.is_some(),
+            Check::Proof => has_gates && self.subject != Subject::Plain,
         };
         self.preset.done_when.iter().copied().filter(applies).collect()
     }
@@ -402,7 +437,7 @@ impl JudgeCase<'_> {
         let step = decide(&before, facts);
         if !step.events.is_empty() {
             ledger.append(facts.now, &step.events)?;
-            if step.decision != Decision::Gather {
+            if !matches!(step.decision, Decision::Gather | Decision::Prove) {
                 ledger.sweep();
             }
         }
@@ -424,6 +459,7 @@ impl JudgeCase<'_> {
             Decision::Allow { .. } => self.export().remove(),
             Decision::Gather
             | Decision::Act(_)
+            | Decision::Prove
             | Decision::Block { .. }
             | Decision::Wait { .. }
             | Decision::Ignore(_) => Ok(()),
@@ -449,16 +485,22 @@ impl JudgeCase<'_> {
         for check in self.checks() {
             let is_stopped = findings.iter().any(|finding| finding.answer() != CheckResult::Pass);
             findings.extend(match check {
+                Check::Proof => None, // Looked at when the decision asks for it.
                 Check::Gates | Check::PullRequest | Check::Ci | Check::Merge if is_stopped => None,
                 Check::PullRequest | Check::Ci | Check::Merge => Some(self.look_at_forge(check)?),
                 Check::Audit | Check::EvidenceFile | Check::GateFile => Some(self.look_at_claim_file(check)?),
                 Check::Gates if self.are_about_these_files(kept.as_ref())? => {
                     kept.clone().map(Finding::Gates)
                 }
-                Check::Gates => Some({
+                Check::Gates => {
                     gates_ran = true;
-                    self.run_gates(&self.effective.config.gates, options, watch)?
-                }),
+                    let mut found =
+                        self.run_gates(&self.effective.config.gates, options, watch, Recording::Ledger)?;
+                    if let Finding::Gates(seen) = &mut found {
+                        seen.excuse(&self.start.baseline);
+                    }
+                    Some(found)
+                }
                 Check::TaskList => self.session_stop.as_ref().and_then(tasks::check),
                 Check::Promise | Check::PromiseWithoutGates => {
                     self.session_stop.as_ref().and_then(promise::check)
@@ -480,6 +522,170 @@ impl JudgeCase<'_> {
         Ok(self.current_tree()?.as_ref() == Some(&kept.tree))
     }
 
+    /// Runs the checks. In a guarded session or sub-agent a gate that failed at the start, too, never stops the others.
+    fn gather_past_excused(
+        &self,
+        options: &JudgeOptions<'_>,
+        watch: &mut dyn GateObserver,
+        kept: Option<GatesSeen>,
+    ) -> Result<(GatheredFindings, Vec<GateReport>), EngineError> {
+        let gathered = self.gather(options, watch, kept)?;
+        let at_start = self.failing_at_start(&gathered.findings, options)?;
+        let is_excused = |report: &GateReport| at_start.iter().any(|start| report.fails_as_at_start(start));
+        let failing = |findings: &[Finding]| -> Vec<GateReport> {
+            let reports = findings.iter().filter_map(Finding::gates).flat_map(|seen| &seen.reports);
+            reports.filter(|report| report.answer() == CheckResult::Fail).cloned().collect()
+        };
+        let red = failing(&gathered.findings);
+        if options.keep_going || red.is_empty() || !red.iter().all(is_excused) {
+            return Ok((gathered, at_start));
+        }
+        let gathered = self.gather(&JudgeOptions { keep_going: true, ..*options }, watch, None)?;
+        let others: Vec<GateName> =
+            failing(&gathered.findings).into_iter().map(|report| report.gate).collect();
+        let known = others.iter().all(|gate| at_start.iter().any(|start| start.gate == *gate));
+        let at_start = if known { at_start } else { self.failing_at_start(&gathered.findings, options)? };
+        Ok((gathered, at_start))
+    }
+
+    /// The failing gates on the start's contents, seen by this process now: for a guarded session or sub-agent, which is not
+    /// blocked by what failed before. Nothing where that cannot be run: unknown blocks.
+    fn failing_at_start(
+        &self,
+        findings: &[Finding],
+        options: &JudgeOptions<'_>,
+    ) -> Result<Vec<GateReport>, EngineError> {
+        let has_goal = self.ledger.state()?.goal.is_some();
+        let is_guarded = !has_goal && !matches!(self.subject, Subject::Plain | Subject::Driver);
+        let as_found = self.session_stop.as_ref().is_some_and(|stop| stop.as_found);
+        let seen = findings.iter().find_map(Finding::gates);
+        let (Some(seen), Some(start), true) = (seen, &self.start.contents, is_guarded && !as_found) else {
+            return Ok(Vec::new());
+        };
+        let readable =
+            |report: &&GateReport| report.answer() == CheckResult::Fail && !report.failing().is_empty();
+        let failing = || seen.reports.iter().filter(|report| report.answer() == CheckResult::Fail);
+        let gates: Vec<GateName> = failing().filter(readable).map(|report| report.gate.clone()).collect();
+        // One that cannot be read blocks anyway.
+        if gates.is_empty() || gates.len() < failing().count() {
+            return Ok(Vec::new());
+        }
+        let Some(tree) = self.tree_as_judged(seen)? else { return Ok(Vec::new()) };
+        let ran = self.on_view(options, (start, &tree), (&gates, &seen.reports), undo::run_on_start)?;
+        Ok(ran.unwrap_or_else(|why| {
+            trace::step(|| format!("the gates could not be run on the start's files: {why}"));
+            Vec::new()
+        }))
+    }
+
+    /// What shows the task, for a tree on which everything passed.
+    fn gather_evidence(
+        &self,
+        options: &JudgeOptions<'_>,
+        facts: &Facts,
+        before: &State,
+    ) -> Result<EvidenceFacts, EngineError> {
+        let seen = facts.gates().expect("proof is looked for after the gates passed");
+        let no_test = facts.answers.no_test.clone();
+        let Some(tree) = self.tree_as_judged(seen)? else {
+            let undo = Some(not_judged("the files changed after the gates ran"));
+            return Ok(EvidenceFacts { undo, no_test, ..EvidenceFacts::default() });
+        };
+        let roles = gates_on_views::protected_files(&self.workspace.repo.root, &self.effective.config.gates);
+        let evidence = EvidenceFacts { no_test, ..self.start.compare(&tree, seen, &roles) };
+        // A guarded agent that was never blocked is asked for nothing.
+        let is_looked_for = before.goal.is_some()
+            || self.subject == Subject::Driver
+            || !before.failed_trees.is_empty()
+            || self.proof.is_some();
+        if !is_looked_for || matches!(self.proof, Some(Proof::Off | Proof::BehaviourKept)) {
+            return Ok(evidence);
+        }
+        let Some(start) = &self.start.contents else {
+            let undo = Some(not_judged("the files of the start are not stored"));
+            return Ok(EvidenceFacts { undo, ..evidence });
+        };
+        let proving = evidence::proving_gates(&evidence);
+        if proving.is_empty() {
+            return Ok(evidence);
+        }
+        let undo = self.on_view(options, (start, &tree), (&proving, &seen.reports), undo::undo)?;
+        trace::step(|| format!("ran the gates without the change: {undo:?}"));
+        Ok(EvidenceFacts { undo: Some(undo), ..evidence })
+    }
+
+    /// The tree that the gates judged, read again; none if it changed meanwhile.
+    fn tree_as_judged(&self, seen: &GatesSeen) -> Result<Option<Tree>, EngineError> {
+        let pinned = self.rules_for_reading()?;
+        let mut reader = self.reader().remembering(&self.tree_memory);
+        if let Some(rules) = &pinned {
+            reader = reader.pinned_rules(rules);
+        }
+        Ok(reader.read().ok().filter(|tree| tree.hash() == seen.tree.as_str()))
+    }
+
+    /// Runs gates on a changed view of the tree.
+    fn on_view<T>(
+        &self,
+        options: &JudgeOptions<'_>,
+        (start, now): (&StartContents, &Tree),
+        (proving, in_place): (&[GateName], &[GateReport]),
+        run: impl FnOnce(&UndoRequest<'_>) -> T,
+    ) -> Result<T, EngineError> {
+        let (signals, _cancel_watcher) = self.signals(options);
+        let environment =
+            GateEnvironment::new(&self.workspace.settings().user.keep_env, &self.workspace.repo);
+        let logs = self.loop_dir().join("logs");
+        files::private_dir(&logs)?;
+        let ran = run(&UndoRequest {
+            workspace: self.workspace,
+            effective: self.effective,
+            proving,
+            start,
+            now,
+            in_place,
+            environment: &environment,
+            mark: &run_mark(&self.workspace.repo, &self.loop_id),
+            deadline: options.deadline,
+            stop: &signals.stop,
+            logs: &logs,
+        });
+        self.unless_interrupted(&signals)?;
+        Ok(ran)
+    }
+
+    /// The signals that end a run, with a watcher for cancellation by the user where nobody else watches.
+    fn signals(&self, options: &JudgeOptions<'_>) -> (Signals, Option<CancelWatcher>) {
+        let signals = options.signals.cloned().unwrap_or_else(Signals::watch);
+        let watches = options.signals.is_none() && self.session_stop.is_some();
+        let watcher = watches.then(|| CancelWatcher::begin(&self.ledger, &signals));
+        (signals, watcher)
+    }
+
+    fn reader(&self) -> TreeReader<'_> {
+        let export = self.export();
+        tree_reader(self.workspace, Some(self.effective))
+            .own_files(move || export.own_file().into_iter().collect())
+    }
+
+    fn rules_for_reading(&self) -> io::Result<Option<IgnoreRules>> {
+        match &self.found {
+            Some(found) => Ok(Some(found.rules().clone())),
+            None => self.pinned_rules(),
+        }
+    }
+
+    /// Runs the gates where the work begins, past failures, without a verdict or an entry in the ledger.
+    pub(crate) fn run_baseline(
+        &self,
+        gates: &[Gate],
+        options: &JudgeOptions<'_>,
+        watch: &mut dyn GateObserver,
+    ) -> Result<Finding, EngineError> {
+        self.workspace.repo_home.create()?;
+        self.run_gates(gates, options, watch, Recording::Nowhere)
+    }
+
     /// Why no check can be evaluated.
     fn evaluation_error(&self) -> Option<EvaluationError> {
         let broken = self.effective.broken.as_ref().map(|broken| EvaluationError::Config {
@@ -495,14 +701,10 @@ impl JudgeCase<'_> {
         gates: &[Gate],
         options: &JudgeOptions<'_>,
         watch: &mut dyn GateObserver,
+        recording: Recording,
     ) -> Result<Finding, EngineError> {
-        let pinned = match &self.found {
-            Some(found) => Some(found.rules().clone()),
-            None => self.pinned_rules()?,
-        };
-        let export = self.export();
-        let mut reader = tree_reader(self.workspace, Some(self.effective))
-            .own_files(|| export.own_file().into_iter().collect());
+        let pinned = self.rules_for_reading()?;
+        let mut reader = self.reader();
         // The decision must not depend on anything that other processes could have written.
         if options.fresh || !self.uses_receipts {
             reader = reader.remembering(&self.tree_memory);
@@ -514,9 +716,7 @@ impl JudgeCase<'_> {
         let environment =
             GateEnvironment::new(&self.workspace.settings().user.keep_env, &self.workspace.repo);
         let logs = self.loop_dir().join("logs");
-        let signals = options.signals.cloned().unwrap_or_else(Signals::watch);
-        let watches = options.signals.is_none() && self.session_stop.is_some();
-        let _cancel_watcher = watches.then(|| CancelWatcher::begin(&self.ledger, &signals));
+        let (signals, _cancel_watcher) = self.signals(options);
         let run = GateRunOptions {
             gates,
             home: &self.workspace.repo_home,
@@ -536,6 +736,7 @@ impl JudgeCase<'_> {
             all_gates: !self.is_part,
             rewritten: (self.subject != Subject::Plain).then_some(rewritten.as_slice()),
             found: self.found.as_deref(),
+            tests_at_start: &self.start.tests,
         };
         let mut just_read = None;
         if !run.fresh {
@@ -566,7 +767,10 @@ impl JudgeCase<'_> {
         proc::adopt_orphans();
         let mut observer = LedgerObserver { case: self, watch, failed: None };
         trace::step(|| "took the lock of this repo's gates".to_owned());
-        let seen = run.run(just_read, &mut observer);
+        let seen = match recording {
+            Recording::Ledger => run.run(just_read, &mut observer),
+            Recording::Nowhere => run.run(just_read, observer.watch),
+        };
         let failed = observer.failed;
         if let (Ok(seen), true) = (&seen, self.uses_receipts) {
             rewritten_files::remember(&self.workspace.repo_home, &seen.moved, clock::now())?;

@@ -21,7 +21,6 @@ use ralph_core::ledger::event::{CancelCause, Event, PauseCause, Subject};
 use ralph_core::ledger::line::{self as ledger_line, ChainHead, LedgerLine, LineError};
 use ralph_core::ledger::state::State;
 use ralph_core::model::id::LoopId;
-use ralph_core::model::verdict::Verdict;
 
 use crate::store::home::RepoHome;
 use crate::store::ledger_heads;
@@ -576,7 +575,7 @@ impl LedgerReading {
     fn is_unproven_verdict(&self, event: &Event) -> bool {
         let Event::Judged(judgement) = event else { return false };
         let ran_gates = judgement.process.and_then(|process| self.runs.get(&process)) == Some(&true);
-        judgement.verdict == Verdict::Verified && !ran_gates && self.state.subject != Some(Subject::Plain)
+        judgement.verdict.gates_passed() && !ran_gates && self.state.subject != Some(Subject::Plain)
     }
 
     fn apply(&mut self, at: Timestamp, event: &Event) {
@@ -697,7 +696,7 @@ mod tests {
     use ralph_core::model::layout::Layout;
     use ralph_core::model::limits::Limits;
     use ralph_core::model::preset;
-    use ralph_core::model::verdict::Reason;
+    use ralph_core::model::verdict::{Reason, Verdict};
 
     use super::*;
     use crate::store::home::Home;
@@ -817,6 +816,7 @@ mod tests {
             head: None,
             tool_call: None,
             false_promise: false,
+            shown: Vec::new(),
             process: Some(process),
         })
     }

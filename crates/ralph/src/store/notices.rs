@@ -8,7 +8,6 @@ use std::{fs, io};
 use ralph_core::clients::hook::{Audience, HookReply};
 use ralph_core::ledger::event::Event;
 use ralph_core::model::id::SessionId;
-use ralph_core::model::verdict::Verdict;
 use ralph_core::say::feedback::{self, Notice};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +48,7 @@ impl RunningGates {
                 running = *pid;
                 false
             }
-            Event::Judged(judgement) => running == self.pid && judgement.verdict == Verdict::Verified,
+            Event::Judged(judgement) => running == self.pid && judgement.verdict.gates_passed(),
             _ => false,
         })
     }

@@ -8,7 +8,7 @@ use ralph_testkit::{Sandbox, note};
 
 use crate::oracle::{Kept, Tail};
 
-const GATES: &str = "verify:\n  - test -e done\n";
+const GATES: &str = "verify:\n  - test -e done.txt\n";
 
 /// A file system of a few pages; None where mounting is not allowed.
 struct SmallDisk(PathBuf);
@@ -50,9 +50,9 @@ fn law_9_a_full_disk_fails_open_loudly_and_verifies_nothing_it_cannot_record() {
         fill(&filler, free_pages * 4096);
         for done in [false, true] {
             if done {
-                sandbox.file("done", "");
-            } else if sandbox.exists("done") {
-                sandbox.remove("done");
+                sandbox.file("done.txt", "");
+            } else if sandbox.exists("done.txt") {
+                sandbox.remove("done.txt");
             }
             let answer = sandbox.stop("check").agent(&format!("agent-{free_pages}")).answer();
             let passed = done && answer.ran.stdout.contains("Verification passed");
@@ -64,7 +64,7 @@ fn law_9_a_full_disk_fails_open_loudly_and_verifies_nothing_it_cannot_record() {
         }
     }
     fs::remove_file(&filler).expect("our own");
-    sandbox.file("done", "");
+    sandbox.file("done.txt", "");
     let message = sandbox.stop("check").answer().allowed();
     assert_eq!(message.as_deref(), Some("Verification passed: All verify commands passed"));
     drop(disk);

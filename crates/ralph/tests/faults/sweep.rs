@@ -95,8 +95,8 @@ const SCENES: [Scene; 11] = [
 
 const LOOP_FILE: &str = ".claude/ralph-loop.local.md";
 
-const GATES: &str = "verify:\n  - test -e done\n";
-const OTHER_GUARD: &str = "verify:\n  - test -e done\nguard: [worker]\n";
+const GATES: &str = "verify:\n  - test -e done.txt\n";
+const OTHER_GUARD: &str = "verify:\n  - test -e done.txt\nguard: [worker]\n";
 
 /// A scene set up, restored before each fault.
 struct Stage {
@@ -204,7 +204,7 @@ impl Scene {
         }
         match self {
             Self::Verified | Self::TrellisVerified | Self::Verify | Self::SessionVerified => {
-                sandbox.file("done", "");
+                sandbox.file("done.txt", "");
             }
             Self::Trust => sandbox.file("ralph.yaml", "verify:\n  - test -e other\n"),
             Self::HeldAfterTear => tear(&sandbox),
@@ -371,9 +371,9 @@ impl Stage {
             }
             scene if scene.is_verified() => {
                 // Nothing of this loop is carried over to the next agent's.
-                self.sandbox.remove("done");
+                self.sandbox.remove("done.txt");
                 let next = self.is_blocked_again("agent-2", &[1]);
-                self.sandbox.file("done", "");
+                self.sandbox.file("done.txt", "");
                 next?;
                 let notice = one_object(&clean().stdout)?;
                 let passed =

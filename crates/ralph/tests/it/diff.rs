@@ -57,6 +57,8 @@ fn begin(sandbox: &Sandbox, id: &str, checkpoints: bool) {
         longest_run: Duration::from_secs(60),
         longest_silence: Duration::from_secs(60),
         gate_timeout: None,
+        no_baseline: false,
+        accept_green: false,
     });
     let at = first["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
     let (line, _) = line::write(&ChainHead::origin(), at, &event);

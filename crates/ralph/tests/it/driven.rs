@@ -31,8 +31,8 @@ impl DrivenLoop {
     pub(crate) fn new(iterations: u32, pause: &str) -> Self {
         let at_work = |work: &str| format!("sleep 60 & sleep {pause}; {work}; end=$?; kill $!; exit $end");
         // It writes the number that its prompt begins with: `Iteration 2 of 15.`
-        let agent = at_work("read -r _ number _ && echo $number > work");
-        let gate = at_work(&format!("test \"$(cat work)\" -ge {iterations}"));
+        let agent = at_work("read -r _ number _ && echo $number > work.txt");
+        let gate = at_work(&format!("test \"$(cat work.txt)\" -ge {iterations}"));
         Self::of(iterations, &agent, &gate)
     }
 

@@ -180,9 +180,9 @@ fn processes_left_by_a_killed_driver_are_ended_on_resume() {
     };
     let verify = |root: &str| format!("{}; {root} verify > /dev/null; true", stuck("agent"));
     for name in ["agent", "gate", "inner"] {
-        let gate = format!("{}; {}; test -e work", stuck("gate"), stuck("inner"));
+        let gate = format!("{}; {}; test -e work.txt", stuck("gate"), stuck("inner"));
         let agent = if name == "inner" { verify(crate::RALPH) } else { stuck("agent") };
-        let driven = DrivenLoop::of(1, &format!("{agent}; touch work"), &gate);
+        let driven = DrivenLoop::of(1, &format!("{agent}; touch work.txt"), &gate);
         let beside = |what: &str| driven.sandbox.path(&format!("../{what}-{name}"));
         fs::write(beside("slow"), "").expect("a file");
         let mut killed =
@@ -202,8 +202,8 @@ fn processes_left_by_a_killed_driver_are_ended_on_resume() {
 /// needs no further iteration to get the promise again.
 #[test]
 fn a_promise_given_before_the_kill_counts_after_it() {
-    let agent = "touch work; echo; echo '<promise>DONE</promise>'";
-    let gate = "if test -e ../slow; then touch ../runs; sleep 60; fi; test -e work";
+    let agent = "touch work.txt; echo; echo '<promise>DONE</promise>'";
+    let gate = "if test -e ../slow; then touch ../runs; sleep 60; fi; test -e work.txt";
     let driven = DrivenLoop::of(1, agent, gate);
     let more = ["--no-checkpoints", "--completion-promise", "DONE"];
     let beside = |what: &str| driven.sandbox.path(&format!("../{what}"));
@@ -219,7 +219,7 @@ fn a_promise_given_before_the_kill_counts_after_it() {
 
 /// An agent that works until it is signalled.
 fn works_until_signalled() -> DrivenLoop {
-    DrivenLoop::of(1, "until test -e ../go; do sleep 0.01; done; touch work", "test -e work")
+    DrivenLoop::of(1, "until test -e ../go; do sleep 0.01; done; touch work.txt", "test -e work.txt")
 }
 
 /// Two drivers start at the same moment: one drives, the other names it.

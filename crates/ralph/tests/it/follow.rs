@@ -35,7 +35,7 @@ fn in_a_pipe_progress_is_plain_lines_and_the_log_has_the_same() {
         "  gate door failed (exit 1) in ",
         "  not done: 1 of 1 gate fails: door\n",
         "iteration 2 of 15\n",
-        "  done: every gate passed\n",
+        "  done: every gate passed; `door` red → green\n",
         "verified after 2 iterations, ",
     ] {
         let at =

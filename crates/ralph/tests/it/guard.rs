@@ -61,11 +61,11 @@ fn an_edit_that_breaks_a_gate_is_blocked_until_it_is_fixed() {
     talk.agent_stops().blocked();
     sandbox.remove("broken");
     talk.agent_uses("Bash").silent();
-    assert!(talk.agent_stops().notice().starts_with("ralph: verified"));
+    assert!(talk.agent_stops().notice().starts_with("ralph: gates pass"));
     // It is over. A client does not normally stop twice in a turn, so the second stop is reported; the next turn
     // costs nothing.
     let runs = sandbox.runs();
-    assert!(talk.agent_stops().notice().contains("already judged (verified)"));
+    assert!(talk.agent_stops().notice().contains("already judged (passing)"));
     talk.user_says("thanks").silent();
     talk.agent_stops().silent();
     assert_eq!(sandbox.runs(), runs);
@@ -202,20 +202,20 @@ fn a_pass_in_the_agents_own_shell_does_not_count() {
     talk.agent_writes("fine", "green\n");
     sandbox.ralph(&["verify"]).success();
     assert_eq!(sandbox.runs(), 1);
-    assert!(talk.agent_stops().notice().starts_with("ralph: verified"));
+    assert!(talk.agent_stops().notice().starts_with("ralph: gates pass"));
     assert_eq!(sandbox.runs(), 2);
 }
 
 #[test]
 fn a_gate_that_failed_before_is_named_once_and_does_not_block() {
     let known_by_verify = |sandbox: &Sandbox| {
-        sandbox.file("broken", "red for weeks\n");
+        sandbox.file("broken", "src/a.c:1:1: error: red for weeks\n");
         sandbox.ralph(&["verify"]).exits(1);
     };
     let known_by_a_stop = |sandbox: &Sandbox| {
         let talk = Session::new(sandbox);
         talk.user_says("go").silent();
-        talk.agent_writes("broken", "red for weeks\n");
+        talk.agent_writes("broken", "src/a.c:1:1: error: red for weeks\n");
         talk.agent_stops().blocked();
     };
     for (how, make_known) in [("verify", &known_by_verify as &dyn Fn(&Sandbox)), ("a stop", &known_by_a_stop)]
@@ -241,19 +241,31 @@ fn a_gate_that_failed_before_is_named_once_and_does_not_block() {
         }
         // Another failure of the same gate is the agent's own.
         talk.user_says("four").silent();
-        talk.agent_writes("broken", "red in a new way\n");
+        talk.agent_writes(
+            "broken",
+            "src/a.c:1:1: error: red for weeks\nsrc/a.c:2:1: error: red in a new way\n",
+        );
         talk.agent_stops().blocked();
     }
 }
 
 #[test]
-fn a_failure_not_known_before_the_prompt_blocks() {
-    let sandbox = guarded();
-    sandbox.file("broken", "red, and not judged yet\n");
-    let talk = Session::new(&sandbox);
-    talk.user_says("go").silent();
-    talk.agent_writes("other", "x");
-    talk.agent_stops().blocked();
+fn a_failure_from_before_the_prompt_blocks_only_if_it_cannot_be_read() {
+    for (broken, blocks) in
+        [("red, and not judged yet\n", true), ("src/a.c:1:1: error: not judged yet\n", false)]
+    {
+        let sandbox = guarded();
+        sandbox.file("broken", broken);
+        let talk = Session::new(&sandbox);
+        talk.user_says("go").silent();
+        talk.agent_writes("other", "x");
+        let answer = talk.agent_stops();
+        if blocks {
+            answer.blocked();
+        } else {
+            assert!(answer.notice().contains("Already failing before this prompt"), "{answer:#?}");
+        }
+    }
 }
 
 #[test]
@@ -460,7 +472,7 @@ fn a_resumed_or_cleared_session_starts_with_its_next_prompt() {
     let sandbox = guarded();
     let talk = Session::new(&sandbox);
     talk.user_says("go").silent();
-    talk.agent_writes("broken", "red\n");
+    talk.agent_writes("broken", "src/a.c:1:1: error: red\n");
     talk.event("SessionEnd").with("reason", "other").answer().silent();
     talk.event("SessionStart").with("source", "resume").answer().silent();
     // Earlier unjudged edits are not forgotten.

@@ -87,7 +87,7 @@ fn the_story_of_a_loop_can_be_read() {
         "gate `test -e done.txt` failed with exit code 1",
         "attempt 1: blocked: gate",
         "gate `test -e done.txt` passed",
-        "attempt 2: verified",
+        "attempt 2: passing: All verify commands passed",
     ] {
         let at = message[from..]
             .find(part)

@@ -98,17 +98,18 @@ fn s4_r14_only_failed_reports_say_failed() {
 
 #[test]
 fn s4_r14_the_report_of_a_driven_loop_lists_its_iterations_and_files() {
-    let sandbox =
-        Sandbox::gated("verify:\n  - { name: lint, run: \"true\" }\n  - { name: test, run: test -e two }\n");
+    let sandbox = Sandbox::gated(
+        "verify:\n  - { name: lint, run: \"true\" }\n  - { name: test, run: test -e two.txt }\n",
+    );
     sandbox.file("before", "");
-    let agent = "command:cat > /dev/null; if [ -e one ]; then touch two; else touch one; fi";
+    let agent = "command:cat > /dev/null; if [ -e one.txt ]; then touch two.txt; else touch one.txt; fi";
     let ran = sandbox.ralph(&["loop", "fix it", "--agent", agent]).success();
     let name = markdown_names(&sandbox).remove(0);
     let end = format!("  lint  ✓  ✓\n  test  ✗  ✓\nreport: docs/actions/loop/{name}\nVERIFIED_DONE\n");
     assert!(ran.stdout.ends_with(&end), "{ran:#?}");
     let (markdown, json) = only_report(&sandbox);
     assert!(
-        markdown.contains("- Iterations: 2 of 15\n- Files modified: 2\n  - one\n  - two\n"),
+        markdown.contains("- Iterations: 2 of 15\n- Files modified: 2\n  - one.txt\n  - two.txt\n"),
         "{markdown}"
     );
     assert_eq!(json["iterations"].as_array().map(Vec::len), Some(2));
@@ -352,7 +353,7 @@ fn the_report_of_the_last_loop_is_shown() {
     let shown = sandbox.ralph(&["report"]).success().stdout;
     let name = markdown_names(&sandbox).remove(0);
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[0], "✓ VERIFIED  fix it");
+    assert_eq!(lines[0], "✓ VERIFIED  1 gate · `test -e done.txt` fails without the change");
     assert!(lines[1].starts_with("  2 iterations · "), "{shown}");
     assert_eq!(
         lines[2..].join("\n"),

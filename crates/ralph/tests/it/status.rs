@@ -53,8 +53,8 @@ fn status_describes_every_state_of_a_repo() {
     sandbox.stop("check").answer().blocked();
     sandbox.ralph(&["status"]).success().says("blocked, 1 of 5").says("Failed gate(s): test -e done.txt");
     sandbox.file("done.txt", "");
-    sandbox.stop("check").answer().allowed().expect("verified");
-    sandbox.ralph(&["status"]).success().says("verified");
+    sandbox.stop("check").answer().allowed().expect("gates pass");
+    sandbox.ralph(&["status"]).success().says("gates pass, task not shown");
     sandbox.ralph(&["trust", "--revoke"]).success();
     sandbox.ralph(&["status"]).success().says("trust was revoked");
 }

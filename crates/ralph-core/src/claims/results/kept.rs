@@ -16,24 +16,27 @@ impl Results {
     /// The part that a gate's report keeps, every text in it passed through `clean`: readers undo the escapes of XML and
     /// JSON, so a text can hold again what was taken out of the output.
     pub fn kept(mut self, passed: bool, clean: impl Fn(&str) -> String) -> Self {
-        self.keep_failures(passed, MOST_FAILURES);
         let line = |text: &str, most| detail::shortened(&clean(text).replace(['\n', '\t'], " "), most);
         let path = |file: &mut Option<String>| {
             if let Some(file) = file {
                 *file = line(file, LONGEST_NAME);
             }
         };
-        for (at, test) in self.tests.iter_mut().enumerate() {
-            let most = if at < MOST_DETAILS { LONGEST_DETAIL } else { 0 };
+        for test in &mut self.tests {
             test.name = line(&test.name, LONGEST_NAME);
             path(&mut test.file);
             test.message = line(&test.message, detail::LONGEST_MESSAGE);
-            test.detail = if most == 0 { String::new() } else { shorten_detail(&clean(&test.detail), most) };
         }
         for problem in &mut self.problems {
             path(&mut problem.file);
             problem.code = problem.code.as_deref().map(|code| line(code, LONGEST_NAME));
             problem.message = line(&problem.message, detail::LONGEST_MESSAGE);
+        }
+        self.remember_whole_run();
+        self.keep_failures(passed, MOST_FAILURES);
+        for (at, test) in self.tests.iter_mut().enumerate() {
+            let most = if at < MOST_DETAILS { LONGEST_DETAIL } else { 0 };
+            test.detail = if most == 0 { String::new() } else { shorten_detail(&clean(&test.detail), most) };
         }
         self
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::tests::{Loop, at, facts, failing, failing_with, is_block, passing, verdict};
+use super::tests::{Loop, at, facts, failing, failing_with, gates_of, is_block, passing, verdict};
 use super::*;
 use crate::clients::hook::BackgroundWork;
 use crate::ledger::facts::SessionStop;
@@ -13,6 +13,7 @@ use crate::model::layout::Clocks;
 use crate::model::limits::{Limits, Origin};
 use crate::model::preset::{self, Preset};
 use crate::model::promise_seen::NearMiss;
+use crate::model::results::{Results, TestOutcome, TestResult};
 
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 
@@ -24,6 +25,8 @@ fn goal() -> Goal {
         archive: false,
         lang: None,
         ship: None,
+        proof: None,
+        accept: Vec::new(),
     }
 }
 
@@ -293,21 +296,35 @@ fn every_prompt_of_a_guarded_session_has_a_budget_of_its_own() {
 
 #[test]
 fn a_guarded_session_is_not_blocked_for_earlier_failures() {
-    let mut guard = Loop::default();
-    let mut first = guarded("p1", failing());
-    assert!(is_block(&guard.stop(&first)));
-    let red = guard.state.red.clone().expect("a red tree");
-    if let Some(stop) = &mut first.session_stop {
-        stop.prompt = Some("p2".into());
-        stop.red_before = red.failures.clone();
+    let tests = |names: &[&str]| {
+        let mut seen = gates_of(failing());
+        let test = |name: &&str| TestResult {
+            name: (*name).to_owned(),
+            file: None,
+            line: None,
+            outcome: TestOutcome::Failed,
+            message: String::new(),
+            detail: String::new(),
+        };
+        seen.reports[0].results =
+            Some(Results { tests: names.iter().map(test).collect(), ..Results::default() });
+        seen
+    };
+    let stop = |now: GatesSeen, start: Vec<GateReport>| {
+        let facts = Facts { at_start: start, ..guarded("p1", vec![Finding::Gates(now)]) };
+        Loop::default().stop(&facts)
+    };
+    let reports = |names: &[&str]| tests(names).reports;
+    for (now, start) in [(&["a"][..], &["a"][..]), (&["a"], &["a", "b"]), (&["b", "a"], &["a", "b"])] {
+        let decision = stop(tests(now), reports(start));
+        assert_eq!(verdict(&decision), Some(Verdict::Released), "{now:?} {start:?}");
+        assert_eq!(reason_of(&decision).code(), "failing_before");
     }
-    let decision = guard.stop(&first);
-    assert_eq!(verdict(&decision), Some(Verdict::Released));
-    assert_eq!(reason_of(&decision).code(), "failing_before");
-    // A different failure of the same gate counts as new.
-    let mut other = guarded("p3", failing_with("something else"));
-    other.session_stop.as_mut().expect("a session's").red_before = red.failures;
-    assert!(is_block(&guard.stop(&other)));
+    // A new failure of the same gate blocks, and so does everything that is unknown.
+    assert!(is_block(&stop(tests(&["a", "c"]), reports(&["a"]))));
+    assert!(is_block(&stop(tests(&["a"]), Vec::new())));
+    assert!(is_block(&stop(gates_of(failing()), gates_of(failing()).reports)), "unreadable results");
+    assert!(is_block(&stop(tests(&["a"]), gates_of(failing()).reports)), "a set-up crash at the start");
 }
 
 #[test]

@@ -27,6 +27,8 @@ fn began(until: Until, promise: Option<&str>) -> State {
         archive: false,
         lang: None,
         ship: Some(Box::new(plan(until))),
+        proof: None,
+        accept: Vec::new(),
     };
     let mut state = State::default();
     state.apply(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::claims::honest_exit::AgentAnswers;
 use crate::claims::state_file::Exported;
 use crate::ledger::facts::ExportSeen;
 use crate::model::budget::Budget;
@@ -112,6 +113,9 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
         failed_elsewhere: Vec::new(),
         is_second_look: false,
         gates_ran_now: true,
+        at_start: Vec::new(),
+        proof: None,
+        answers: AgentAnswers::default(),
         arrived: at(0),
         now: at(0),
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a1") },

@@ -17,6 +17,8 @@ fn driven(memory: AgentContext, events: &[Event]) -> State {
         longest_run: Duration::from_secs(3600),
         longest_silence: Duration::from_secs(900),
         gate_timeout: None,
+        no_baseline: false,
+        accept_green: false,
     };
     let subject = Some(crate::ledger::event::Subject::Driver);
     let mut state = State { status: Status::Running, subject, ..State::default() };

@@ -40,15 +40,22 @@ pub enum GateOutcome {
     },
     /// The hook's deadline was reached before the gate finished.
     DeadlineReached,
+    /// It exited 0 without running a test, although tests ran when the loop began.
+    NoTestsRan {
+        /// How many ran then.
+        before: usize,
+    },
 }
 
 impl GateOutcome {
     pub fn answer(&self) -> CheckResult {
         match self {
             Self::Passed => CheckResult::Pass,
-            Self::Failed { .. } | Self::Signalled { .. } | Self::TimedOut { .. } | Self::Leaked { .. } => {
-                CheckResult::Fail
-            }
+            Self::Failed { .. }
+            | Self::Signalled { .. }
+            | Self::TimedOut { .. }
+            | Self::Leaked { .. }
+            | Self::NoTestsRan { .. } => CheckResult::Fail,
             Self::CouldNotStart { .. } | Self::DeadlineReached => CheckResult::CannotTell,
         }
     }
@@ -63,6 +70,7 @@ impl GateOutcome {
             Self::Leaked { .. } => "leaked",
             Self::CouldNotStart { .. } => "could not start",
             Self::DeadlineReached => "not finished",
+            Self::NoTestsRan { .. } => "no tests ran",
         }
     }
 }
@@ -114,6 +122,7 @@ mod tests {
             (GateOutcome::Signalled { signal: 9 }, CheckResult::Fail),
             (GateOutcome::TimedOut { after: Duration::from_secs(1) }, CheckResult::Fail),
             (GateOutcome::Leaked { processes: vec!["7 sleep".into()] }, CheckResult::Fail),
+            (GateOutcome::NoTestsRan { before: 3 }, CheckResult::Fail),
             (GateOutcome::CouldNotStart { why: String::new() }, CheckResult::CannotTell),
             (GateOutcome::DeadlineReached, CheckResult::CannotTell),
         ];

@@ -109,21 +109,9 @@ fn positions(gate: &Gate, names: &[GateName], gates: &[Gate]) -> Result<Vec<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::gate::DEFAULT_TIMEOUT;
 
     fn gate(name: &str, order: GateOrder) -> Gate {
-        Gate {
-            name: GateName::new(name),
-            run: name.into(),
-            timeout: DEFAULT_TIMEOUT,
-            advisory: false,
-            inputs: Vec::new(),
-            writes: Vec::new(),
-            retries: 0,
-            results: None,
-            rerun: true,
-            order,
-        }
+        Gate { order, ..Gate::sample(name, name) }
     }
 
     /// Runs a plan with every gate passing and returns the waves.

@@ -2,7 +2,8 @@
 //! still has the task and tokens cost money.
 
 use super::{
-    Feedback, changed_by_gates, changed_definition, next_step, one_line, since_last_time, with_gates,
+    Feedback, HONEST_EXIT, HONEST_EXIT_FROM, changed_by_gates, changed_definition, next_step, one_line,
+    since_last_time, with_gates,
 };
 use crate::claims::agent_report::AgentReport;
 use crate::claims::promise::{self, Promise};
@@ -45,6 +46,9 @@ pub(super) fn for_blocked(
     match reason {
         Reason::GatesFailed { .. } | Reason::TasksOpen { .. } | Reason::PromiseMissing { .. } => {}
         other => end.push(next_step(other)),
+    }
+    if attempt.is_some_and(|attempt| attempt >= HONEST_EXIT_FROM) {
+        end.push(HONEST_EXIT.to_owned());
     }
     end.push(how_to_finish(goal, facts.gates().is_some()));
     Feedback { reason: one_line(&line), detail: with_gates(start, facts, before, end) }

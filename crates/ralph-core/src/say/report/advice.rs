@@ -18,7 +18,6 @@ impl LoopReport {
             Phrase::new("The agent was denied a tool call. To allow it, add to your own config: ")
                 .code(format!("allow: [{}]", quoted(&rule)))
         }));
-        advice.extend(self.did_nothing());
         advice.extend(self.ending.limit().and_then(raise));
         advice.extend(self.definition());
         let flaky: BTreeSet<&str> =
@@ -50,20 +49,23 @@ impl LoopReport {
         advice
     }
 
-    /// Warns that the gates already passed before the work began.
-    pub(super) fn did_nothing(&self) -> Option<Phrase> {
-        let is_verified = matches!(self.ending, LoopEnding::Judged { verdict: Verdict::Verified, .. });
-        let no_file = self.files.as_ref().is_some_and(Vec::is_empty);
-        (is_verified && no_file).then(|| {
-            Phrase::new("No file was changed: the gates already passed before the loop, so they do not prove that this task is done.")
-        })
-    }
-
     /// What the user should do now.
     pub(super) fn next_steps(&self) -> Vec<Phrase> {
         let mut steps = match &self.ending {
             LoopEnding::Judged { verdict: Verdict::Verified, .. } => {
                 return vec![Phrase::new("Review the changes and commit them.")];
+            }
+            LoopEnding::Judged { verdict: Verdict::Passing, .. } => {
+                return vec![Phrase::new(
+                    "Review the changes: the gates pass, but they do not show that the task is done.",
+                )];
+            }
+            LoopEnding::Judged { verdict: Verdict::Unchanged, .. } => {
+                return vec![
+                    Phrase::new("No file was changed: if the task is not done, say more precisely what is missing and start ")
+                        .code(self.start_command())
+                        .words(" again."),
+                ];
             }
             LoopEnding::Judged { verdict: Verdict::Claimed, .. } => {
                 return vec![
@@ -140,6 +142,9 @@ impl LoopReport {
                 )
                 .code(format!("ralph log {}", self.id)),
             ],
+            (Verdict::NeedsHuman, _) if matches!(reason, Reason::AgentBlocked { .. }) => {
+                vec![by_hand(), self.again("Correct the gate or the task, then start ")]
+            }
             (Verdict::NeedsHuman, _) => vec![
                 Phrase::new("Review the accepted gates: ").code("ralph trust --show"),
                 self.again("If they are right, start "),
@@ -165,11 +170,14 @@ impl LoopReport {
     }
 
     fn again(&self, words: &str) -> Phrase {
-        let command = match self.kind {
+        Phrase::new(words).code(self.start_command()).words(" again.")
+    }
+
+    fn start_command(&self) -> &'static str {
+        match self.kind {
             LoopKind::Driver => "ralph loop",
             LoopKind::Session => "/ralph-loop",
-        };
-        Phrase::new(words).code(command).words(" again.")
+        }
     }
 
     fn seen(&self) -> impl Iterator<Item = &GateInIteration> {

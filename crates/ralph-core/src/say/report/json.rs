@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::markdown::sentence;
 use super::phrase::Phrase;
 use super::{GateInIteration, LoopEnding, LoopKind, LoopReport, ReportIteration};
-use crate::model::verdict::LimitHit;
+use crate::model::verdict::{LimitHit, Verdict};
 
 /// Raised when the meaning of a key changes; keys are added, never renamed.
 pub(super) const VERSION: u32 = 1;
@@ -26,6 +26,8 @@ impl LoopReport {
                 LoopEnding::Judged { verdict, .. } => verdict.code(),
                 ending => ending.word(),
             },
+            "level": self.level(),
+            "shown": self.shown,
             "reason": self.why(),
             "limit": self.ending.limit().map(LimitHit::code),
             "task": self.task,
@@ -50,6 +52,18 @@ impl LoopReport {
             "recommendations": texts(&self.recommendations()),
             "next_steps": texts(&self.next_steps()),
         })
+    }
+}
+
+impl LoopReport {
+    /// *verified*, *passing* or *unchanged*; null while the gates have not passed.
+    fn level(&self) -> Option<&'static str> {
+        match &self.ending {
+            LoopEnding::Judged { verdict, .. } => {
+                Some(*verdict).filter(|verdict| verdict.gates_passed()).map(Verdict::code)
+            }
+            _ => None,
+        }
     }
 }
 

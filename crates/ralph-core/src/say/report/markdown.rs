@@ -11,6 +11,7 @@ use super::{
 };
 use crate::ledger::event::{CancelCause, PauseCause};
 use crate::model::duration;
+use crate::model::evidence::ShownFact;
 use crate::model::language::Lang;
 use crate::model::verdict::Reason;
 use crate::say::words;
@@ -44,9 +45,26 @@ impl LoopReport {
 
     fn summary_items(&self) -> Vec<Phrase> {
         let mut items = vec![Phrase::new("Task: ").foreign(&self.task), self.verdict_phrase()];
+        if !self.shown.is_empty() {
+            items.push(Phrase::new("ShownFact: ").foreign(words::shown(&self.shown)));
+            items.extend(self.shown_tests());
+        }
         items.extend(self.ending.limit().map(|limit| Phrase::new(format!("Limit: {}", words::limit(limit)))));
         items.push(Phrase::new("Loop: ").code(self.id.as_str()));
         items
+    }
+
+    /// The tests that show the task, by name.
+    fn shown_tests(&self) -> Option<Phrase> {
+        let tests = self.shown.iter().flat_map(|shown| match shown {
+            ShownFact::TestsFixed { tests, .. }
+            | ShownFact::NewTests { tests, .. }
+            | ShownFact::FailsWithoutChange { tests, .. } => tests.as_slice(),
+            ShownFact::GateFixed { .. } | ShownFact::BehaviourKept { .. } => &[],
+        });
+        let names: Vec<&str> = tests.map(String::as_str).take(MOST_ERRORS).collect();
+        (!names.is_empty())
+            .then(|| Phrase::new("Tests that fail without the change: ").foreign(names.join(", ")))
     }
 
     fn verdict_phrase(&self) -> Phrase {

@@ -5,9 +5,12 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::markdown::{agent_word, sentence, sign};
 use super::phrase::{Phrase, clipped, one_line};
-use super::{GateInIteration, GateMark, LoopReport, ReportIteration, ReportStatus};
+use super::{GateInIteration, GateMark, LoopEnding, LoopReport, ReportIteration, ReportStatus};
 use crate::model::duration;
+use crate::model::evidence::NotShown;
 use crate::model::id::GateName;
+use crate::model::language::Lang;
+use crate::model::verdict::{Reason, Verdict};
 use crate::say::words;
 
 /// The kind of a span; the program maps it to a colour.
@@ -63,11 +66,20 @@ impl LoopReport {
         let (mark, tone) = self.mark();
         let head = StyledLine::default()
             .with(tone, format!("{mark} {}", self.ending.word().to_uppercase()))
-            .with(Tone::Strong, format!("  {}", clipped(&one_line(&self.task), TASK)));
+            .with(Tone::Strong, format!("  {}", clipped(&self.what_is_shown(), TASK)));
         let mut lines = vec![head, indented().with(Tone::Faint, self.what_it_took().join(" · "))];
-        if self.status() == ReportStatus::Completed {
-            lines.extend(self.did_nothing().map(|note| labelled("note", &note)));
-            return lines;
+        match self.status() {
+            // The task is named, never as if the headline were about it.
+            ReportStatus::Completed => {
+                lines
+                    .push(labelled("task", &Phrase::default().foreign(clipped(&one_line(&self.task), TASK))));
+                return lines;
+            }
+            ReportStatus::CompletedNotShown | ReportStatus::CompletedUnchanged => {
+                lines.extend(self.next_steps().iter().take(1).map(|step| labelled("next", step)));
+                return lines;
+            }
+            ReportStatus::CompletedUnverified | ReportStatus::Failed | ReportStatus::Partial => {}
         }
         lines.extend(self.what_is_open().iter().take(MOST_IN_SUMMARY).map(|open| labelled("open", open)));
         lines.extend(self.next_steps().iter().take(MOST_IN_SUMMARY).map(|step| labelled("next", step)));
@@ -77,9 +89,38 @@ impl LoopReport {
     fn mark(&self) -> (&'static str, Tone) {
         match self.status() {
             ReportStatus::Completed => ("✓", Tone::Good),
+            ReportStatus::CompletedNotShown | ReportStatus::CompletedUnchanged => ("•", Tone::Odd),
             ReportStatus::CompletedUnverified => ("?", Tone::Odd),
             ReportStatus::Failed => ("✗", Tone::Bad),
             ReportStatus::Partial => ("‖", Tone::Odd),
+        }
+    }
+
+    /// What the gates showed; the task, where that is still open.
+    fn what_is_shown(&self) -> String {
+        let task = clipped(&one_line(&self.task), TASK / 2);
+        match &self.ending {
+            LoopEnding::Judged { verdict: Verdict::Verified, .. } => {
+                let gates = self
+                    .last_judged()
+                    .map_or(0, |row| row.gates.iter().filter(|seen| !seen.advisory).count());
+                let gates = if gates == 1 { "1 gate".to_owned() } else { format!("{gates} gates") };
+                let shown = words::shown(&self.shown);
+                if shown.is_empty() { gates } else { format!("{gates} · {shown}") }
+            }
+            LoopEnding::Judged {
+                verdict: Verdict::Passing, reason: Reason::TaskNotShown { why }, ..
+            } => match why {
+                NotShown::NothingNew => format!("as before this loop; no test shows \"{task}\""),
+                why => words::not_shown(why, Lang::En),
+            },
+            LoopEnding::Judged { verdict: Verdict::Passing, .. } => {
+                format!("not asked whether they show \"{task}\"")
+            }
+            LoopEnding::Judged { verdict: Verdict::Unchanged, .. } => {
+                format!("gates pass, no file was changed for \"{task}\"")
+            }
+            _ => one_line(&self.task),
         }
     }
 

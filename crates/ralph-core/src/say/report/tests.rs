@@ -33,6 +33,8 @@ impl Story {
             longest_run: Duration::from_secs(1800),
             longest_silence: Duration::from_secs(300),
             gate_timeout: None,
+            no_baseline: false,
+            accept_green: false,
         };
         let began = Event::Began {
             subject,
@@ -49,6 +51,8 @@ impl Story {
                 archive: false,
                 lang: None,
                 ship: None,
+                proof: None,
+                accept: Vec::new(),
             }),
             prompt: None,
             drive: driven.then_some(options),
@@ -120,6 +124,7 @@ impl Story {
                 head: None,
                 tool_call: None,
                 false_promise: false,
+                shown: Vec::new(),
                 process: Some(42),
             }),
         )

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use ralph_core::claims::results;
 use ralph_core::model::foreign_text;
 use ralph_core::model::gate::{CheckResult, Gate, GateOutcome, shell_found_no_program};
-use ralph_core::model::id::Digest;
+use ralph_core::model::id::{Digest, GateName};
 use ralph_core::model::results::Results;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
@@ -30,6 +30,8 @@ pub(super) struct GatePlace<'a> {
     pub(super) stop: &'a StopRequest,
     /// Runs in this view instead of the tree. All its tests are kept by name.
     pub(super) view: Option<&'a TreeView>,
+    /// How many tests each gate ran where the work began.
+    pub(super) tests_at_start: &'a [(GateName, usize)],
 }
 
 /// A gate's result before the tree is read again.
@@ -46,9 +48,15 @@ pub(super) struct FinishedGate {
 
 pub(super) fn run(gate: &Gate, run: &GatePlace<'_>) -> FinishedGate {
     let mut runs = 0;
+    let mut passes = 0;
     loop {
         runs += 1;
         let ran = run_once(gate, run, runs);
+        passes += u32::from(ran.outcome == GateOutcome::Passed);
+        // An acceptance command has to pass twice in a row.
+        if gate.accepts && passes == 1 && ran.outcome == GateOutcome::Passed && !run.stop.is_requested() {
+            continue;
+        }
         let again =
             ran.outcome.answer() == CheckResult::Fail && runs <= gate.retries && !run.stop.is_requested();
         if !again {
@@ -89,7 +97,10 @@ fn run_once(gate: &Gate, run: &GatePlace<'_>, runs: u32) -> FinishedGate {
         named_results(gate, run, &text, begun).or_else(|| read_results(&ended.output, &text, &log, secrets));
     let plain = foreign_text::defused(&text);
     let has_failing_tests = read.as_ref().is_some_and(|read| read.counts.failed > 0);
-    let outcome = outcome(gate, run, &ended, &plain, has_failing_tests);
+    let outcome = match outcome(gate, run, &ended, &plain, has_failing_tests) {
+        GateOutcome::Passed => passed_with_tests(gate, run, read.as_ref()),
+        other => other,
+    };
     let shown = if outcome == GateOutcome::Passed { String::new() } else { excerpt(&plain, run.excerpt) };
     let output = output_digest(&ended.output.head, &ended.output.tail, ended.output.total);
     let log = ended.log_error.is_none().then_some(log);
@@ -102,6 +113,15 @@ fn run_once(gate: &Gate, run: &GatePlace<'_>, runs: u32) -> FinishedGate {
         read.kept(outcome == GateOutcome::Passed, clean)
     });
     FinishedGate { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
+}
+
+/// Where tests ran when the work began, a run without one is no pass.
+fn passed_with_tests(gate: &Gate, run: &GatePlace<'_>, now: Option<&Results>) -> GateOutcome {
+    let ran = now.map_or(0, |results| results.counts.passed + results.counts.failed);
+    match run.tests_at_start.iter().find(|(name, _)| *name == gate.name) {
+        Some((_, before)) if !gate.allow_empty && ran == 0 => GateOutcome::NoTestsRan { before: *before },
+        _ => GateOutcome::Passed,
+    }
 }
 
 /// The results that the config specifies for the gate.

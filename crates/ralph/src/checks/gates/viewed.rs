@@ -43,6 +43,7 @@ impl ViewRun<'_> {
             excerpt: self.excerpt,
             stop: self.stop,
             view: Some(self.view),
+            tests_at_start: &[],
         };
         let start = |chosen: &bool| if *chosen { PlanProgress::Waiting } else { PlanProgress::Passed };
         let mut progress: Vec<PlanProgress> = chosen.iter().map(start).collect();

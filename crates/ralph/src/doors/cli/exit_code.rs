@@ -60,7 +60,7 @@ pub(super) fn run(until: Until) -> CommandResult {
             format!("pull request #{number} is not merged"),
             format!("merge it: `gh pr merge {number} --squash --delete-branch`"),
         ),
-        Decision::Act(_) | Decision::Gather | Decision::Ignore(_) => {
+        Decision::Act(_) | Decision::Prove | Decision::Gather | Decision::Ignore(_) => {
             return Err(CommandError::new(exit::NOT_VERIFIED, "nothing was judged"));
         }
     };
@@ -82,6 +82,8 @@ fn judge(
         archive: false,
         lang: None,
         ship: Some(Box::new(plan)),
+        proof: None,
+        accept: Vec::new(),
     };
     let shipping = Shipping::new(ShippingOptions {
         goal: &goal,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ralph_core::ledger::event::{CancelCause, Event, ExportNote, ResetCause, Subject};
 use ralph_core::ledger::line::LedgerLine;
 use ralph_core::ledger::state::{State, Status};
+use ralph_core::model::gate::CheckResult;
 use ralph_core::model::note::NoteValue;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::model::verdict::Verdict;
@@ -192,6 +193,24 @@ fn sentence(event: &Event) -> String {
         Event::DriverStarted { owner } => format!("driven by process {}", owner.process),
         Event::ErrorSeen { error, in_a_row } => {
             paint(BAD, format!("error ({in_a_row} in a row): {:?}: {}", error.kind, error.what))
+        }
+        Event::BaselineRan { reports, .. } => {
+            let failing = reports.iter().filter(|report| report.outcome.answer() != CheckResult::Pass);
+            let names: Vec<String> =
+                failing.map(|report| format!("`{}`", terminal::plain(&report.gate))).collect();
+            match names.as_slice() {
+                [] => "at the start every gate passes".into(),
+                names => format!("at the start these gates do not pass: {}", names.join(", ")),
+            }
+        }
+        Event::StartRecorded { tree } => {
+            format!(
+                "stored the files of the start, tree {}",
+                tree.as_str().chars().take(12).collect::<String>()
+            )
+        }
+        Event::AgentBlocked { why } => {
+            paint(ODD, format!("the agent cannot continue: {}", terminal::plain(why)))
         }
         Event::LedgerRepaired { what } => paint(ODD, format!("ledger repaired: {what}")),
     }

@@ -12,6 +12,7 @@ use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
+use ralph_core::model::evidence::Proof;
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Clocks;
@@ -27,6 +28,7 @@ use super::{CommandError, CommandResult, init};
 use crate::checks::ship::{self, ShipRequest};
 use crate::checks::{quality_files, tasks};
 use crate::forge::ForgeError;
+use crate::loops::driver::baseline;
 use crate::loops::driver::checkpointer::Checkpointer;
 use crate::loops::driver::driven::{self, DrivenLoop};
 use crate::loops::driver::{self, DriveError, Driver};
@@ -80,6 +82,19 @@ pub(super) struct Arguments {
     /// Also require every checkbox in FILE to be ticked
     #[arg(long, value_name = "FILE")]
     tasks: Option<String>,
+    /// Proof that the task requires: `test` (a gate, test or acceptance command that fails without the change),
+    /// `behaviour-kept` (the same tests pass before and after), or `off` [default: test]
+    #[arg(long, value_name = "WHAT", value_parser = proof)]
+    proof: Option<Proof>,
+    /// Also require COMMAND, which must fail now, to pass at the end; can be given several times
+    #[arg(long, value_name = "COMMAND")]
+    accept: Vec<String>,
+    /// Accept an acceptance command that passes already
+    #[arg(long)]
+    accept_green: bool,
+    /// Do not run the gates before the first iteration; what went from red to green is then not known
+    #[arg(long)]
+    no_baseline: bool,
     /// Start each iteration with a fresh context (the default)
     #[arg(long, conflicts_with = "continue_session")]
     fresh: bool,
@@ -128,11 +143,16 @@ const AFTER_HELP: &str = "Examples:
 
 Ctrl-C pauses the loop (exit code 130), a second one ends it at once. `ralph resume` continues it,
 also after a kill. Exit codes: 0 verified, 1 a limit was reached, 2 usage, 3 user action required,
-4 stuck, 5 the gates were tampered with, 129/130/143 interrupted.";
+4 stuck, 5 the gates were tampered with, 6 the gates pass but nothing shows the task,
+129/130/143 interrupted.";
 
 fn agent_help() -> String {
     let names: Vec<String> = list::built_in().into_iter().map(|profile| profile.name).collect();
     format!("Agent: {}, one from your config, or `command:` followed by a shell command", names.join(", "))
+}
+
+fn proof(text: &str) -> Result<Proof, String> {
+    text.parse()
 }
 
 fn iterations(text: &str) -> Result<Attempts, String> {
@@ -315,11 +335,17 @@ fn end(place: &CommandContext, id: &LoopId, state: &State, output: Output) {
         Ok(_) => {}
         Err(error) => terminal::remark(format_args!("the report could not be written: {error}")),
     }
-    if output != Output::Json && state.status == (Status::Ended { verdict: Verdict::Verified }) {
+    let last_line = match state.status {
+        Status::Ended { verdict: Verdict::Verified } => Some("VERIFIED_DONE"),
+        Status::Ended { verdict: Verdict::Passing } => Some("GATES_PASS"),
+        Status::Ended { verdict: Verdict::Unchanged } => Some("UNCHANGED"),
+        _ => None,
+    };
+    if let Some(line) = last_line.filter(|_| output != Output::Json) {
         if state.goal.as_ref().map(Goal::until) == Some(Until::Merged) {
             terminal::print(format_args!("<promise>{CI_PASSED}</promise>"));
         }
-        terminal::print("VERIFIED_DONE");
+        terminal::print(line);
     }
 }
 
@@ -387,7 +413,25 @@ impl Arguments {
             archive: false,
             lang: None,
             ship: None,
+            proof: Some(self.proof.or(place.settings().user.proof).unwrap_or(Proof::Test)),
+            accept: self.acceptance()?,
         })
+    }
+
+    /// The acceptance commands, as typed by the user.
+    fn acceptance(&self) -> Result<Vec<String>, CommandError> {
+        if let Some(empty) = self.accept.iter().find(|command| command.trim().is_empty()) {
+            return Err(CommandError::new(exit::USAGE, format!("`--accept {empty:?}` is no command"))
+                .hint("give a command that fails now: `--accept 'npm test -- login'`"));
+        }
+        if !self.accept.is_empty() && self.no_baseline && !self.accept_green {
+            return Err(CommandError::new(
+                exit::USAGE,
+                "`--accept` needs the run before the first iteration",
+            )
+            .hint("leave out `--no-baseline`, or add `--accept-green`"));
+        }
+        Ok(self.accept.clone())
     }
 
     /// The accepted gates. Without any, nothing can be verified, so no loop is started.
@@ -438,14 +482,18 @@ impl Arguments {
             gate_timeout: Some(place.settings().gate_timeout)
                 .filter(|timeout| timeout.origin == Origin::Flag)
                 .map(|timeout| timeout.value),
+            no_baseline: self.no_baseline,
+            accept_green: self.accept_green,
         };
+        let acceptance = baseline::acceptance_gates(&goal.accept, None);
+        let gates = effective.config.gates.iter().cloned().chain(acceptance).collect();
         DrivePlan {
             loop_id: start::new_id(&goal.task, None),
             goal,
             profile,
             options,
             limits,
-            gates: effective.config.gates.clone(),
+            gates,
             allow: place.settings().user.allow.clone(),
         }
     }
@@ -581,6 +629,8 @@ pub(super) fn continue_loop(
 impl From<DriveError> for CommandError {
     fn from(error: DriveError) -> Self {
         match error {
+            DriveError::PassesAlready { .. } => Self::new(exit::USAGE, error.to_string())
+                .hint("give one that fails now, or add `--accept-green`; no agent was run"),
             DriveError::Owned(_) => Self::new(exit::NEEDS_PERSON, error.to_string())
                 .hint("follow it with `ralph log -f`, or end it with `ralph cancel`"),
             DriveError::Io(_) | DriveError::Ledger(_) | DriveError::Engine(_) => {

@@ -32,6 +32,7 @@ const AFTER_HELP: &str = "Options of the loop:
                              or when it is merged (merged)
   --archive                  with --openspec: archive the finished change
   --replace                  replace the loop of this session
+  --proof WHAT               ask for proof of the task: test, behaviour-kept or off
   --lang TAG                 language of messages: en, zh-TW, zh-CN or es
 
 In a terminal the loop blocks nothing until a session claims it: open your agent client here and

@@ -263,7 +263,7 @@ fn judge_options() -> JudgeOptions<'static> {
 }
 
 fn is_verified(outcome: &Judged) -> bool {
-    matches!(outcome.decision, Decision::Allow { verdict: Verdict::Verified, .. })
+    matches!(outcome.decision, Decision::Allow { verdict, .. } if verdict.gates_passed())
 }
 
 fn show(session: &SessionId, outcome: &Judged) -> CommandResult {
@@ -273,7 +273,7 @@ fn show(session: &SessionId, outcome: &Judged) -> CommandResult {
             return Err(CommandError::new(exit::NOT_VERIFIED, format!("gates not run: waiting for {what}")));
         }
         // Another process was faster.
-        Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => {
+        Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
             return Err(CommandError::new(
                 exit::NEEDS_PERSON,
                 "the loop was paused or ended in the meantime",

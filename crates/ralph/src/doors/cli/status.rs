@@ -195,7 +195,9 @@ fn status_words(state: &State, lang: Lang) -> String {
         Status::Running if plain => paint(BAD, "not verified"),
         Status::Running => paint(ODD, text),
         Status::Ended { verdict: Verdict::Verified } => paint(GOOD, text),
-        Status::Ended { verdict: Verdict::Claimed | Verdict::Cancelled } => paint(ODD, text),
+        Status::Ended {
+            verdict: Verdict::Passing | Verdict::Unchanged | Verdict::Claimed | Verdict::Cancelled,
+        } => paint(ODD, text),
         Status::Paused { .. } | Status::Ended { .. } => paint(BAD, text),
     }
 }

@@ -267,7 +267,7 @@ impl<'a> VerifyResult<'a> {
                 (Verdict::Waiting, Cow::Owned(Reason::NotYet { what: what.clone() }))
             }
             // The core always judges `verify` runs; if it ever does not, report "not verified".
-            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => {
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
                 let why = "the gates were not judged; run `ralph verify` again".to_owned();
                 (
                     Verdict::Blocked,
@@ -287,13 +287,18 @@ impl<'a> VerifyResult<'a> {
     }
 
     pub(super) fn exit_code(&self) -> u8 {
-        exit::of_verdict(self.verdict)
+        if self.passed() { exit::VERIFIED } else { exit::of_verdict(self.verdict) }
+    }
+
+    /// Every required gate passed, whatever that shows.
+    fn passed(&self) -> bool {
+        self.verdict.gates_passed()
     }
 
     fn sentence(&self) -> String {
         match self.verdict {
-            Verdict::Verified if self.subset => "These gates passed; the others were not run".into(),
-            Verdict::Verified => self.facts.layout.data().phrases.passed.to_owned(),
+            _ if self.passed() && self.subset => "These gates passed; the others were not run".into(),
+            _ if self.passed() => self.facts.layout.data().phrases.passed.to_owned(),
             _ => format!("Verification failed: {}", words::reason(&self.reason)),
         }
     }
@@ -307,7 +312,7 @@ impl<'a> VerifyResult<'a> {
         for report in reports.iter().filter(|report| report.answer() != CheckResult::Pass) {
             table::behind(report);
         }
-        let style = if self.verdict == Verdict::Verified { GOOD } else { BAD };
+        let style = if self.passed() { GOOD } else { BAD };
         let tree = self
             .gates()
             .map(|seen| seen.tree.as_str().chars().take(12).collect::<String>())
@@ -320,7 +325,7 @@ impl<'a> VerifyResult<'a> {
     }
 
     pub(super) fn json(&self) -> Value {
-        let verified = self.verdict == Verdict::Verified;
+        let verified = self.passed();
         let verdict = if verified && self.subset { Value::Null } else { json!(self.verdict.code()) };
         json!({
             "decision": if verified { "allow" } else { "block" },

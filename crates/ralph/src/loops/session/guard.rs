@@ -16,6 +16,7 @@ use ralph_core::say::lang::fill;
 use ralph_core::say::{feedback, loop_texts, words};
 
 use crate::clients::client::ToolKind;
+use crate::loops::evidence::{self, StartOfWork};
 use crate::loops::judge::{self, JudgeCase, Judged};
 use crate::loops::session::event::{NotChecked, SessionEvent};
 use crate::loops::session::lifecycle::NOT_ACCEPTED;
@@ -154,6 +155,8 @@ impl SessionEvent<'_> {
             red: guarded.known_failures(self, &TreeHash::new(tree.hash()))?,
         };
         workspace.loop_of(&guard_id(self.session)).append(&[seen])?;
+        // Without the files nothing can be put back: unknown blocks, and the level is at best *passing*.
+        let _best_effort = evidence::keep_start(&workspace.repo_home, &workspace.repo.root, &tree);
         let watched = WatchedSession {
             session: self.session.clone(),
             root: workspace.repo.root.clone(),
@@ -376,6 +379,8 @@ impl GuardedStop<'_> {
             markers: vec![completion_marker::ALL_CHECKS.into()],
             session_stop: Some(self.session_stop(left)),
             rewritten: self.state.watch.as_ref().map(|watch| watch.rewritten.clone()),
+            start: self.start_of_work(),
+            proof: workspace.settings().user.proof,
             ..case
         };
         match self.door.judge_session(&case)? {
@@ -439,16 +444,14 @@ impl GuardedStop<'_> {
 
     fn session_stop(&self, left: SessionChanges) -> SessionStop {
         let prompt = self.watched.prompt.clone();
-        let (red_before, as_found) = (self.failures_before_prompt(), left == SessionChanges::AsFound);
-        SessionStop { prompt, red_before, as_found, ..self.door.session_stop(self.background) }
+        let as_found = left == SessionChanges::AsFound;
+        SessionStop { prompt, as_found, ..self.door.session_stop(self.background) }
     }
 
-    /// The failures known for the tree at the prompt: from an earlier stop of this session, or from any run before the
-    /// session began.
-    fn failures_before_prompt(&self) -> Vec<FailureMark> {
-        let Some(watch) = &self.state.watch else { return Vec::new() };
-        let known = self.state.red.iter().chain([&watch.red]);
-        known.filter(|red| red.tree == watch.found).flat_map(|red| red.failures.clone()).collect()
+    /// The files at the prompt: what failed there, too, does not block this session.
+    fn start_of_work(&self) -> StartOfWork {
+        let found = self.state.watch.as_ref().map(|watch| &watch.found);
+        StartOfWork::stored(&self.guarded.workspace.repo_home, found)
     }
 
     fn reply(&mut self, outcome: &Judged) -> Result<HookReply, NotChecked> {
@@ -471,7 +474,9 @@ impl GuardedStop<'_> {
             // The agent waits for its own background work; other waits are reported.
             Decision::Wait { until: None, .. } => Ok(HookReply::Silent),
             Decision::Wait { what, .. } => Ok(notify_user(waiting_line(what))),
-            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
+                Ok(HookReply::Silent)
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use ralph_core::model::foreign_text;
 use ralph_core::model::id::{AgentId, Digest, LoopId, SessionId, TreeHash};
 use ralph_core::model::preset::{self, Preset};
 use ralph_core::model::secrets::Secrets;
-use ralph_core::model::verdict::{Reason, Verdict};
+use ralph_core::model::verdict::Reason;
 use ralph_core::say::feedback::{self, Notice};
 
 use crate::clients::client::Client;
@@ -348,7 +348,7 @@ impl MemberStop<'_> {
             return Ok(false);
         }
         let state = self.workspace.state_of(&self.loop_id(session))?;
-        let gave_up = matches!(state.status, Status::Ended { verdict } if verdict != Verdict::Verified);
+        let gave_up = matches!(state.status, Status::Ended { verdict } if !verdict.gates_passed());
         let Some(tree) = state.last.and_then(|last| last.judgement.tree).filter(|_| gave_up) else {
             return Ok(false);
         };
@@ -411,7 +411,9 @@ impl MemberStop<'_> {
             Decision::Wait { what, .. } => {
                 Ok(HookReply::Notify { user: Some(waiting_line(what)), agent: None })
             }
-            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
+                Ok(HookReply::Silent)
+            }
         }
     }
 }

@@ -20,12 +20,13 @@ use crate::checks::ship::{self, ShipRequest};
 use crate::checks::{openspec, quality_files};
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
-use crate::loops::{ancestry, judge};
+use crate::loops::{ancestry, evidence, judge};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
 use crate::store::workspace::Workspace;
 use crate::sys::{clock, files};
+use crate::work_tree::fingerprint::TreeMemory;
 
 /// The result of a start.
 pub(crate) enum StartedLoop {
@@ -156,6 +157,8 @@ impl LoopStart<'_> {
             archive: false,
             lang: None,
             ship: None,
+            proof: None,
+            accept: Vec::new(),
         };
         let most = match file.max_iterations {
             0 => Attempts::Unlimited,
@@ -194,9 +197,20 @@ impl LoopStart<'_> {
         let bound = self
             .attached_session()
             .map(|AttachedSession { session, client }| Event::Bound { session, client });
+        let start = self.keep_start().map(|tree| Event::StartRecorded { tree });
+        let claims = self.claims_at_start(&goal);
         let events: Vec<Event> =
-            [began].into_iter().chain(adopted).chain(bound).chain(self.claims_at_start(&goal)).collect();
+            [began].into_iter().chain(adopted).chain(bound).chain(claims).chain(start).collect();
         SessionLoop::begin(self.workspace, new_id(id_words(&goal), self.session), &events)
+    }
+
+    /// Stores the files as they are now, for *undo*. Without them the loop can still end, at best *passing*.
+    fn keep_start(&self) -> Option<TreeHash> {
+        self.effective.filter(|effective| effective.has_gates())?;
+        let memory = TreeMemory::default();
+        let tree = judge::tree_reader(self.workspace, self.effective).remembering(&memory).read().ok()?;
+        let Workspace { repo, repo_home, .. } = self.workspace;
+        evidence::keep_start(repo_home, &repo.root, &tree).ok().map(|start| start.fingerprint())
     }
 
     /// Resumes the implied loop: this session's own, or the only one without a session.
@@ -261,7 +275,16 @@ impl LoopStart<'_> {
                 StartRefused::new(format!("unknown language `{tag}`"), "use one of: en, zh-TW, zh-CN, es")
             })?),
         };
-        Ok(Goal { task, promise, list, archive: request.archive, lang, ship: None })
+        Ok(Goal {
+            task,
+            promise,
+            list,
+            archive: request.archive,
+            lang,
+            ship: None,
+            proof: request.proof.or(self.workspace.settings().user.proof),
+            accept: Vec::new(),
+        })
     }
 
     /// Resumes a loop over the same work whose session is gone.

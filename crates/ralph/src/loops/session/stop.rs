@@ -26,6 +26,7 @@ use ralph_core::say::lang::fill;
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::ship::{Shipping, ShippingOptions};
 use crate::checks::{openspec, tasks};
+use crate::loops::evidence::StartOfWork;
 use crate::loops::judge::{EngineError, JudgeCase, Judged};
 use crate::loops::session::SessionLoop;
 use crate::loops::session::event::{NotChecked, RunNotice, SessionEvent};
@@ -329,7 +330,9 @@ impl LoopStop<'_> {
             }
             Decision::Allow { verdict, reason, limit, .. } => {
                 let archived = match verdict {
-                    Verdict::Verified | Verdict::Claimed => archive(&self.found.workspace.repo, goal),
+                    Verdict::Verified | Verdict::Passing | Verdict::Unchanged | Verdict::Claimed => {
+                        archive(&self.found.workspace.repo, goal)
+                    }
                     _ => None,
                 };
                 let banner = starting_on_new_line(&texts.released(*verdict, reason, *limit));
@@ -340,7 +343,9 @@ impl LoopStop<'_> {
                 Ok(notify_user(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
             Decision::Wait { what, .. } => Ok(notify_user(texts.waiting(what))),
-            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
+                Ok(HookReply::Silent)
+            }
         }
     }
 
@@ -382,6 +387,8 @@ pub(crate) fn case_of_loop<'a>(
         limits: found.state.limits.clone().unwrap_or_else(|| case.limits.clone()),
         session_stop: Some(stop),
         shipping: shipping_of_loop(found, effective),
+        start: StartOfWork::stored(&found.workspace.repo_home, found.state.start.as_ref()),
+        proof: found.state.goal.as_ref().and_then(|goal| goal.proof),
         ..case
     }
 }

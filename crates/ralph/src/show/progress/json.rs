@@ -11,6 +11,7 @@ use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::budget::Attempts;
+use ralph_core::model::evidence::ShownFact;
 use ralph_core::model::gate::{Gate, GateOutcome, GateReport};
 use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
@@ -50,6 +51,8 @@ struct Line<'a> {
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Record<'a> {
     Begins(Begins<'a>),
+    BaselineBegan { gates: usize },
+    BaselineEnded { gates: Vec<GateFinished<'a>> },
     IterationBegan { iteration: u32, max_iterations: Option<u32>, approach: Approach },
     AgentSession { session: &'a SessionId },
     AgentSaid { text: &'a str },
@@ -76,6 +79,10 @@ impl<'a> Record<'a> {
     fn of(event: &'a LoopEvent, signal: Option<i32>) -> Self {
         match event {
             LoopEvent::Begins { plan, state } => Self::Begins(Begins::of(plan, state)),
+            LoopEvent::BaselineBegan { gates } => Self::BaselineBegan { gates: *gates },
+            LoopEvent::BaselineEnded { reports } => {
+                Self::BaselineEnded { gates: reports.iter().map(GateFinished::of).collect() }
+            }
             LoopEvent::IterationBegan { number, of, approach } => {
                 Self::IterationBegan { iteration: *number, max_iterations: most(*of), approach: *approach }
             }
@@ -291,6 +298,9 @@ struct JudgedBy<'a> {
     limit: Option<&'static str>,
     failing: Option<Vec<&'a GateName>>,
     tree: Option<&'a TreeHash>,
+    /// *verified*, *passing* or *unchanged*, once the gates pass.
+    level: Option<&'static str>,
+    shown: &'a [ShownFact],
 }
 
 impl<'a> JudgedBy<'a> {
@@ -300,6 +310,8 @@ impl<'a> JudgedBy<'a> {
             limit: last.limit.map(LimitHit::code),
             failing: Some(last.failures.iter().map(|failure| &failure.gate).collect()),
             tree: last.tree.as_ref(),
+            level: Some(last.verdict).filter(|verdict| verdict.gates_passed()).map(Verdict::code),
+            shown: &last.shown,
         }
     }
 }

@@ -40,6 +40,10 @@ impl Lines {
     pub(crate) fn of(&self, event: &LoopEvent) -> Vec<String> {
         match event {
             LoopEvent::Begins { plan, state } => begins(plan, state),
+            LoopEvent::BaselineBegan { gates } => {
+                vec![format!("before the first iteration: running {}", counted(*gates, "gate"))]
+            }
+            LoopEvent::BaselineEnded { reports } => baseline(reports).into_iter().map(indented).collect(),
             LoopEvent::IterationBegan { number, of, approach } => {
                 let way = if *approach == Approach::Rethink { ", different approach" } else { "" };
                 vec![format!("{}{way}", iteration(*number, *of))]
@@ -76,10 +80,15 @@ impl Lines {
         }
         let Some(last) = &state.last else { return "not judged".into() };
         if last.verdict == Verdict::Verified {
+            let shown = words::shown(&last.shown);
+            let shown = if shown.is_empty() { shown } else { format!("; {shown}") };
             return match last.reason {
-                Reason::AllGatesPassed => "done: every gate passed".into(),
-                ref reason => format!("done: {}", words::reason(reason)),
+                Reason::AllGatesPassed => format!("done: every gate passed{shown}"),
+                ref reason => format!("done: {}{shown}", words::reason(reason)),
             };
+        }
+        if last.verdict.gates_passed() {
+            return format!("done, task not shown: {}", one_line(&words::reason(&last.reason), 300));
         }
         let limit = last.limit.map(|limit| format!("; {}", limit_reached(limit))).unwrap_or_default();
         let why = one_line(&self.not_done(&last.reason), 200);
@@ -116,6 +125,13 @@ impl Lines {
             Status::Ended { verdict: Verdict::Verified } => format!("verified after {used}"),
             Status::Ended { verdict: Verdict::Cancelled } => format!("cancelled after {used}"),
             Status::Ended { verdict } => {
+                if verdict.gates_passed() {
+                    let why = state.last.as_ref().map(|last| words::reason(&last.reason)).unwrap_or_default();
+                    return format!("{} after {used}: {}", ended_word(verdict), one_line(&why, 400));
+                }
+                if let Some(why) = &state.blocked_because {
+                    return format!("{} after {used}: {}", ended_word(verdict), one_line(why, 400));
+                }
                 let claimed = verdict == Verdict::Claimed;
                 let why = state.last.as_ref().map(|last| {
                     let why = if claimed { self.not_done(&last.reason) } else { self.judged(state) };
@@ -298,6 +314,13 @@ fn gate_finished(report: &GateReport) -> Vec<String> {
     lines
 }
 
+/// How the gates stand before the first iteration: those that fail, with what fails.
+fn baseline(reports: &[GateReport]) -> Vec<String> {
+    let failing = reports.iter().filter(|report| report.outcome != GateOutcome::Passed);
+    let lines: Vec<String> = failing.flat_map(gate_finished).collect();
+    if lines.is_empty() { vec!["every gate passes".to_owned()] } else { lines }
+}
+
 /// Some failing tests and problems by name and place; if none was recognised, the end of the output.
 fn failing_gates(report: &GateReport) -> Vec<String> {
     const MOST: usize = 4;
@@ -344,6 +367,8 @@ pub(crate) fn between(from: Timestamp, to: Timestamp) -> Duration {
 fn ended_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Verified => "verified",
+        Verdict::Passing => "gates pass, task not shown,",
+        Verdict::Unchanged => "unchanged",
         Verdict::Claimed => "finished",
         Verdict::Stuck => "stuck",
         Verdict::Tampered => "tampered with: not verified",

@@ -12,7 +12,7 @@ use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::State;
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
-use ralph_core::model::gate::{Gate, GateOrder, GateOutcome, GateReport};
+use ralph_core::model::gate::{Gate, GateOutcome, GateReport};
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{Digest, GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::layout::Layout;
@@ -30,18 +30,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn gate(name: &str, run: &str) -> Gate {
-    Gate {
-        name: GateName::new(name),
-        run: run.into(),
-        timeout: Duration::from_secs(120),
-        advisory: false,
-        inputs: Vec::new(),
-        writes: Vec::new(),
-        retries: 0,
-        results: None,
-        rerun: true,
-        order: GateOrder::AfterAllAbove,
-    }
+    Gate::sample(name, run)
 }
 
 pub(crate) fn report(name: &str, outcome: GateOutcome, millis: u64) -> GateReport {
@@ -72,6 +61,8 @@ pub(crate) fn plan() -> DrivePlan {
             archive: false,
             lang: None,
             ship: None,
+            proof: None,
+            accept: Vec::new(),
         },
         profile,
         options: DriveOptions {
@@ -82,6 +73,8 @@ pub(crate) fn plan() -> DrivePlan {
             longest_run: Duration::from_secs(1800),
             longest_silence: Duration::from_secs(600),
             gate_timeout: None,
+            no_baseline: false,
+            accept_green: false,
         },
         limits: Limits::new(&preset::DRIVE, Layout::Native.data().clocks).with(&flags, Origin::Flag),
         gates: vec![gate("fmt", "make fmt"), gate("test", "make test"), lint],
@@ -141,6 +134,7 @@ pub(crate) fn judged(attempt: u32, verdict: Verdict, reason: Reason, limit: Opti
         head: None,
         tool_call: None,
         false_promise: false,
+        shown: Vec::new(),
         process: Some(42),
     })
 }

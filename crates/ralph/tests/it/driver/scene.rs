@@ -14,7 +14,7 @@ use crate::RALPH;
 use ralph_testkit::{Finished, Sandbox, is_alive, misbehave_program, search_path, verify_list, wait_until};
 
 /// The gate of most scenes: the work is done when the file exists.
-pub(super) const DONE: &str = "test -f done || { echo 'the door is still open'; exit 1; }";
+pub(super) const DONE: &str = "test -f done.txt || { echo 'the door is still open'; exit 1; }";
 
 /// The recorded streams of real clients.
 pub(super) const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-core/fixtures/streams");

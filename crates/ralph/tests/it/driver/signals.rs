@@ -11,7 +11,7 @@ use ralph_testkit::search_path;
 
 /// Waits in its first run, does the work in the next.
 fn fixes_later() -> Scene {
-    Scene::new(DONE, &format!("test $run -gt 1 && : > done && exit\n{STAYS}"))
+    Scene::new(DONE, &format!("test $run -gt 1 && : > done.txt && exit\n{STAYS}"))
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn each_signal_pauses_ends_the_agent_and_its_children_and_has_its_own_code() {
 
 #[test]
 fn a_loop_interrupted_in_its_gates_is_judged_when_resumed() {
-    let gate = r#"echo $$ > "$NOTES/gate"; test -f "$NOTES/resumed" || sleep 1000; test -f done"#;
-    let scene = Scene::new(gate, ": > done");
+    let gate = r#"echo $$ > "$NOTES/gate"; test -f "$NOTES/resumed" || sleep 1000; test -f done.txt"#;
+    let scene = Scene::new(gate, ": > done.txt");
     let running = scene.start(&[]);
     let gate = scene.await_process("gate");
     running.signal(Signal::INT);
@@ -112,7 +112,7 @@ while :; do sleep 0.05; done"#;
 
 #[test]
 fn a_closed_pipe_changes_nothing() {
-    let agent = r#"seq 20000; test $run = 3 && : > done; echo $run > work"#;
+    let agent = r#"seq 20000; test $run = 3 && : > done.txt; echo $run > work"#;
     for flags in ["", "--json", "--quiet"] {
         let scene = Scene::new(DONE, agent);
         // The driver's own exit code is lost in a pipe: the ledger records how it ended.
@@ -135,7 +135,7 @@ fn a_closed_pipe_changes_nothing() {
 #[test]
 fn pipes_closed_from_the_start_change_nothing_either() {
     for flags in [&[][..], &["--json"]] {
-        let scene = Scene::new(DONE, "echo hello; test $run = 2 && : > done; echo $run > work");
+        let scene = Scene::new(DONE, "echo hello; test $run = 2 && : > done.txt; echo $run > work");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = scene.command(flags);

@@ -12,7 +12,7 @@ fn an_agent_that_sleeps_is_ended() {
 
 #[test]
 fn an_agent_that_works_silently_is_not_ended() {
-    let agent = "for i in $(seq 40); do echo $i > work; sleep 0.1; done; : > done";
+    let agent = "for i in $(seq 40); do echo $i > work; sleep 0.1; done; : > done.txt";
     let scene = Scene::new(DONE, agent);
     verified(scene.drive(&["--max-silence", "2s"]));
     assert_eq!(scene.ends(), ["finished"]);
@@ -23,7 +23,7 @@ const NEVER_ENDS: &str = "while :; do echo busy; sleep 0.05; done";
 #[test]
 fn a_run_that_takes_too_long_is_ended_and_the_next_prompt_says_so() {
     let scene =
-        Scene::new(DONE, &format!("test $run = 2 && : > done && exit\necho $run > work\n{NEVER_ENDS}"));
+        Scene::new(DONE, &format!("test $run = 2 && : > done.txt && exit\necho $run > work\n{NEVER_ENDS}"));
     verified(scene.drive(&["--max-run", "2s"]));
     assert_eq!(scene.ends(), ["timed_out", "finished"]);
     let message = scene.prompt(2);
@@ -32,7 +32,7 @@ fn a_run_that_takes_too_long_is_ended_and_the_next_prompt_says_so() {
 
 #[test]
 fn a_run_that_took_too_long_but_finished_the_work_is_verified() {
-    let scene = Scene::new(DONE, &format!(": > done\n{NEVER_ENDS}"));
+    let scene = Scene::new(DONE, &format!(": > done.txt\n{NEVER_ENDS}"));
     verified(scene.drive(&["--max-run", "1s"]));
     assert_eq!(scene.ends(), ["timed_out"]);
 }

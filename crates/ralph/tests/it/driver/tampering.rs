@@ -8,12 +8,12 @@ use super::scene::{DONE, Scene, unverified, verified};
 fn gates_that_the_agent_wrote_never_verify() {
     let table = [
         ("rewritten", "echo 'verify: [\"true\"]' > ralph.yaml"),
-        ("rewritten, and the work is done", "echo 'verify: [\"true\"]' > ralph.yaml; : > done"),
+        ("rewritten, and the work is done", "echo 'verify: [\"true\"]' > ralph.yaml; : > done.txt"),
         ("deleted", "rm -f ralph.yaml"),
-        ("deleted, and the work is done", "rm -f ralph.yaml; : > done"),
-        ("no config any more", "echo '{' > ralph.yaml; : > done"),
-        ("emptied", ": > ralph.yaml; : > done"),
-        ("switched off", "echo 'enabled: false' >> ralph.yaml; : > done"),
+        ("deleted, and the work is done", "rm -f ralph.yaml; : > done.txt"),
+        ("no config any more", "echo '{' > ralph.yaml; : > done.txt"),
+        ("emptied", ": > ralph.yaml; : > done.txt"),
+        ("switched off", "echo 'enabled: false' >> ralph.yaml; : > done.txt"),
     ];
     for (what, agent) in table {
         let scene = Scene::new(DONE, agent);
@@ -29,7 +29,7 @@ fn an_agent_that_restores_the_gates_can_be_verified() {
     let agent = r#"
 case $run in
 1) cp ralph.yaml "$NOTES/kept"; echo 'verify: ["true"]' > ralph.yaml ;;
-2) cp "$NOTES/kept" ralph.yaml; : > done ;;
+2) cp "$NOTES/kept" ralph.yaml; : > done.txt ;;
 esac"#;
     let scene = Scene::new(DONE, agent);
     verified(scene.drive(&[]));

@@ -11,7 +11,7 @@ fn out_of_usage(seconds: u32) -> Scene {
     let agent = format!(
         r#"
 if [ $run -gt 1 ]; then
-    : > done
+    : > done.txt
     echo '{{"type":"result","subtype":"success","is_error":false,"session_id":"session-2","result":"Done.","total_cost_usd":0.5}}'
     exit
 fi
@@ -92,7 +92,7 @@ fn a_wait_can_be_paused_and_cancelled() {
 fn text_about_a_limit_is_not_a_limit() {
     let scene = Scene::of_claude(
         DONE,
-        r#": > done
+        r#": > done.txt
 echo '{"type":"assistant","session_id":"s","message":{"content":[{"type":"text","text":"429 rate limit, usage limit reached|1999999999"}]}}'
 echo '{"type":"result","subtype":"success","is_error":false,"session_id":"s","result":"Claude AI usage limit reached|1999999999"}'"#,
     );

@@ -4,12 +4,12 @@ use super::scene::{DONE, Scene, unverified, verified};
 
 #[test]
 fn verified_after_three_iterations_each_with_the_remaining_failures() {
-    let gate = "cat work; test -f done";
+    let gate = "cat work; test -f done.txt";
     let agent = r#"
 case $run in
 1) echo "the hinge is bent" > work ;;
 2) echo "the lock is stuck" > work ;;
-3) : > done ;;
+3) : > done.txt ;;
 esac"#;
     let scene = Scene::new(gate, agent);
     verified(scene.drive(&[]));
@@ -23,13 +23,19 @@ esac"#;
 }
 
 #[test]
-fn finished_work_still_takes_one_run() {
+fn finished_work_still_takes_one_run_and_is_not_taken_for_the_agents() {
     let scene = Scene::new("true", "");
-    let ran = verified(scene.drive(&[]));
+    let ran = unverified(scene.drive(&[]), 6);
     assert_eq!(scene.runs(), 1);
-    assert!(ran.stdout.contains("No file was changed"), "the warning is missing: {ran:#?}");
+    assert!(ran.stdout.contains("No file was changed") && ran.stdout.ends_with("\nUNCHANGED\n"), "{ran:#?}");
+    scene.ended_as("unchanged");
     let scene = Scene::new("true", "echo x > work");
-    assert!(!verified(scene.drive(&[])).stdout.contains("No file was changed"));
+    let ran = unverified(scene.drive(&["--max-iterations", "1"]), 6);
+    assert!(
+        !ran.stdout.contains("No file was changed") && ran.stdout.ends_with("\nGATES_PASS\n"),
+        "{ran:#?}"
+    );
+    scene.ended_as("passing");
 }
 
 /// A file that git ignores is not part of the tree, and a gate may still read it.
@@ -77,14 +83,14 @@ fn without_a_limit_another_approach_is_tried_once_and_then_the_loop_is_stuck() {
 
 #[test]
 fn success_in_the_last_allowed_iteration_is_success() {
-    let agent = "if [ $run = 2 ]; then : > done; else echo $run > work; fi";
+    let agent = "if [ $run = 2 ]; then : > done.txt; else echo $run > work; fi";
     verified(Scene::new(DONE, agent).drive(&["--max-iterations", "2"]));
     unverified(Scene::new(DONE, agent).drive(&["--max-iterations", "1"]), 1);
 }
 
 #[test]
 fn a_promise_is_requested_once_and_is_not_a_condition() {
-    let scene = Scene::new(DONE, ": > done");
+    let scene = Scene::new(DONE, ": > done.txt");
     verified(scene.drive(&["--completion-promise", "SHUT"]));
     let reasons: Vec<String> =
         scene.event_fields("judged", "reason").iter().map(|reason| reason["code"].to_string()).collect();
@@ -95,7 +101,7 @@ fn a_promise_is_requested_once_and_is_not_a_condition() {
 
 #[test]
 fn a_given_promise_needs_no_second_run() {
-    let scene = Scene::new(DONE, ": > done; echo '<promise>SHUT</promise>'");
+    let scene = Scene::new(DONE, ": > done.txt; echo '<promise>SHUT</promise>'");
     verified(scene.drive(&["--completion-promise", "SHUT"]));
     scene.has_iterations(1);
 }
@@ -114,17 +120,18 @@ fn every_box_of_the_task_list_has_to_be_ticked() {
         r#"test $run = 1 && second='[ ]' || second='[x]'; printf -- '- [x] one\n- %s two\n' "$second" > list.md"#,
     );
     scene.sandbox.file("list.md", "- [ ] one\n- [ ] two\n");
-    verified(scene.drive(&["--tasks", "list.md"]));
+    // The gate passes from the start, so only the boxes make a second iteration.
+    unverified(scene.drive(&["--tasks", "list.md"]), 6);
     scene.has_iterations(2);
     assert!(scene.prompt(2).contains("1 of 2 tasks are done"), "{}", scene.prompt(2));
 }
 
 #[test]
 fn the_log_and_reports_of_a_loop_invalidate_no_receipt() {
-    let scene = Scene::new(r#"printf x >> "$NOTES/gate-runs"; test -f done"#, ": > done");
-    scene.sandbox.file("done", "");
+    let scene = Scene::new(r#"printf x >> "$NOTES/gate-runs"; test -f done.txt"#, ": > done.txt");
+    scene.sandbox.file("done.txt", "");
     assert_eq!(scene.sandbox.verify(&[])["verdict"], "verified");
-    verified(scene.drive(&[]));
+    unverified(scene.drive(&["--no-baseline"]), 6);
     assert_eq!(scene.sandbox.verify(&[])["verdict"], "verified");
     assert_eq!(scene.note("gate-runs"), "xx", "the report of the loop changed the tree that it is about");
 }

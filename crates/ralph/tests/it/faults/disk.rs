@@ -10,13 +10,13 @@ use ralph_testkit::{Finished, OrdinaryUser, Sandbox, misbehave_program};
 use super::oracle::{Kept, Tail};
 use super::saved::below;
 
-const GATES: &str = "verify:\n  - test -e done\n";
+const GATES: &str = "verify:\n  - test -e done.txt\n";
 
 /// Files cannot grow beyond a size, for any size: as on a full disk, but without root.
 #[test]
 fn law_9_a_file_size_limit_fails_open_loudly_or_blocks() {
     let sandbox = Sandbox::gated(GATES);
-    sandbox.file("done", "");
+    sandbox.file("done.txt", "");
     for limit in (0..6000).step_by(250) {
         let input = sandbox.home().join("input");
         fs::write(&input, input_of(&sandbox, "agent-1")).expect("a file");
@@ -89,7 +89,7 @@ fn inaccessible_folders_and_files_fail_open_loudly_or_block() {
         });
         Kept::look(&home, Tail::MayBeTorn).expect("sound");
     }
-    user.sandbox.file("done", "");
+    user.sandbox.file("done.txt", "");
     user.own_all();
     assert!(stop(&user).stdout.contains("Verification passed"));
 }

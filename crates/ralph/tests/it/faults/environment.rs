@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::RALPH;
 use ralph_testkit::{Finished, Sandbox};
 
-const GATES: &str = "verify:\n  - test -e done\n";
+const GATES: &str = "verify:\n  - test -e done.txt\n";
 
 fn input(sandbox: &Sandbox) -> String {
     json!({

@@ -10,7 +10,7 @@ use ralph_testkit::Sandbox;
 
 #[test]
 fn law_9_a_hook_killed_at_any_time_loses_no_count() {
-    const SLOW: &str = "verify:\n  - sleep 0.05; test -e done\nbudget: {attempts: 10000}\n";
+    const SLOW: &str = "verify:\n  - sleep 0.05; test -e done.txt\nbudget: {attempts: 10000}\n";
     let sandbox = Sandbox::gated(SLOW);
     let home = sandbox.ralph_home();
     let (mut attempts, mut killed, mut seed) = (0, 0, 7u64);
@@ -30,7 +30,7 @@ fn law_9_a_hook_killed_at_any_time_loses_no_count() {
     age(&unfinished(&home));
     let (reason, _) = sandbox.stop("check").answer().blocked();
     assert!(reason.contains(&format!("iteration {}", attempts + 1)), "{reason} after {attempts}");
-    sandbox.file("done", "");
+    sandbox.file("done.txt", "");
     sandbox.stop("check").answer().allowed();
     Kept::look(&home, Tail::Whole).expect("sound in the end");
     assert_eq!(unfinished(&home), Vec::<std::path::PathBuf>::new());
@@ -42,7 +42,7 @@ fn law_9_a_hook_killed_at_any_time_loses_no_count() {
 /// Without its home ralph knows neither the loop nor the accepted gates: nothing runs, and the message says so.
 #[test]
 fn a_home_deleted_during_a_loop_does_not_crash() {
-    let sandbox = Sandbox::gated("verify:\n  - test -e done\n");
+    let sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
     sandbox.stop("check").answer().blocked();
     fs::remove_dir_all(sandbox.ralph_home()).expect("gone");
     let message = sandbox.stop("check").answer().allowed().expect("something is said");
@@ -54,7 +54,7 @@ fn a_home_deleted_during_a_loop_does_not_crash() {
 /// The trust still exists, the loop does not: it restarts.
 #[test]
 fn a_loop_whose_ledger_is_deleted_restarts_and_blocks() {
-    let sandbox = Sandbox::gated("verify:\n  - test -e done\n");
+    let sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
     sandbox.stop("check").answer().blocked();
     fs::remove_dir_all(sandbox.ralph_home().join("repos")).expect("gone");
     assert!(sandbox.stop("check").answer().blocked().0.contains("iteration 1/5"));

@@ -38,9 +38,9 @@ impl Drop for Holder {
 }
 
 fn blocked_once() -> Sandbox {
-    let sandbox = Sandbox::gated("verify:\n  - test -e done\n");
+    let sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
     sandbox.stop("check").answer().blocked();
-    sandbox.file("done", "");
+    sandbox.file("done.txt", "");
     sandbox
 }
 

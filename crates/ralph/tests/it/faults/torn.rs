@@ -10,14 +10,14 @@ use ralph_testkit::Sandbox;
 
 fn scene() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.file(".trellis/worktree.yaml", "verify:\n  - test -e done\n");
+    sandbox.file(".trellis/worktree.yaml", "verify:\n  - test -e done.txt\n");
     sandbox.file(".trellis/.current-task", ".trellis/tasks/login\n");
     sandbox.trust();
     // A receipt and a notice, then a loop that blocks.
-    sandbox.file("done", "");
+    sandbox.file("done.txt", "");
     sandbox.ralph(&["verify"]).success();
     sandbox.stop("check").agent("agent-0").answer().allowed();
-    sandbox.remove("done");
+    sandbox.remove("done.txt");
     sandbox.stop("check").answer().blocked();
     sandbox
 }
@@ -79,7 +79,7 @@ fn law_9_no_torn_file_verifies_anything_or_fails_open_silently() {
                 "{about}"
             );
 
-            sandbox.file("done", "");
+            sandbox.file("done.txt", "");
             let answer = sandbox.stop("check").answer();
             let passed = answer.ran.stdout.contains("Verification passed");
             assert!(
@@ -100,7 +100,7 @@ fn law_9_no_torn_file_verifies_anything_or_fails_open_silently() {
                     "{about}: {kept:?}"
                 );
             }
-            sandbox.remove("done");
+            sandbox.remove("done.txt");
         }
     }
     ralph_testkit::note(format_args!("faults: {count} damaged files"));

@@ -14,7 +14,7 @@ struct RepoWithCanary {
 
 impl RepoWithCanary {
     fn new() -> Self {
-        let mut sandbox = Sandbox::gated("verify:\n  - test -e done\n");
+        let mut sandbox = Sandbox::gated("verify:\n  - test -e done.txt\n");
         sandbox.set("CANARY", sandbox.home().join("canary").to_string_lossy());
         // Its own name and the command that started it.
         let who = "$0 $* from $(tr '\\0' ' ' < /proc/$PPID/cmdline)";
@@ -30,7 +30,7 @@ impl RepoWithCanary {
     fn drive(&self, agent: &str) -> Finished {
         self.sandbox.file(
             "agent.sh",
-            &format!("{agent}\nsleep 0.05; echo one > work.txt; echo new > new.txt; : > done"),
+            &format!("{agent}\nsleep 0.05; echo one > work.txt; echo new > new.txt; : > done.txt"),
         );
         let arguments = ["loop", "work", "--agent", "command:sh agent.sh", "--max-iterations", "1"];
         self.sandbox.ralph(&arguments)
@@ -117,7 +117,7 @@ fn a_filter_that_is_set_in_a_later_iteration_is_noticed() {
         let agent = format!(
             "n=0; while test -e ../home/run$n; do n=$((n + 1)); done; : > ../home/run$n; echo $n > work.txt; sleep 0.05
              if test $n = 4; then git config filter.x.clean $CANARY; echo '* filter=x' > {attributes}; fi
-             if test $n = 5; then : > done; fi"
+             if test $n = 5; then : > done.txt; fi"
         );
         scene.sandbox.file("agent.sh", &agent);
         let arguments = ["loop", "work", "--agent", "command:sh agent.sh", "--max-iterations", "6"];

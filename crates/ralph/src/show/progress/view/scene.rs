@@ -133,6 +133,9 @@ impl ViewState {
                 self.cost = state.drive.cost;
                 self.lines.of(event).into_iter().map(|line| TerminalRow::of(FAINT, line)).collect()
             }
+            LoopEvent::BaselineBegan { .. } | LoopEvent::BaselineEnded { .. } => {
+                self.lines.of(event).into_iter().map(|line| TerminalRow::of(FAINT, line)).collect()
+            }
             LoopEvent::IterationBegan { number, of, approach } => {
                 self.iteration = Some((*number, *of, *approach));
                 self.iteration_begun = now.tick;
@@ -243,6 +246,7 @@ impl ViewState {
         let verdict = state.last.as_ref().map(|last| last.verdict).filter(|_| state.errors() == 0);
         let (mark, style) = match verdict {
             Some(Verdict::Verified) => ("✓", GOOD),
+            Some(Verdict::Passing | Verdict::Unchanged) => ("•", ODD),
             Some(_) => ("✗", BAD),
             None => ("?", ODD),
         };
@@ -471,7 +475,7 @@ fn run_rows(run: &AgentRun) -> Vec<TerminalRow> {
 fn end_row(state: &State, line: String) -> TerminalRow {
     let style = match state.status {
         Status::Ended { verdict: Verdict::Verified } => GOOD,
-        Status::Ended { verdict: Verdict::Cancelled }
+        Status::Ended { verdict: Verdict::Cancelled | Verdict::Passing | Verdict::Unchanged }
         | Status::Paused { .. }
         | Status::Running
         | Status::Fresh => ODD,
