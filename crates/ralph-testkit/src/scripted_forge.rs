@@ -167,6 +167,8 @@ impl ScriptedForge {
         sandbox.set("GH_HOST", "github.localhost");
         sandbox.set("GH_TOKEN", "scripted");
         sandbox.set("HTTP_PROXY", format!("http://127.0.0.1:{}", self.port));
+        // A client's model is on loopback too.
+        sandbox.set("NO_PROXY", "127.0.0.1");
     }
 
     fn lock(&self) -> MutexGuard<'_, ForgeState> {

@@ -47,6 +47,10 @@ pub fn allowed_tools(gates: &[Gate], allow: &[String]) -> Vec<String> {
     permission_rules::rules(gates, allow)
 }
 
+/// What an agent needs to commit its work.
+pub const COMMITS: &[&str] =
+    &["Bash(git status:*)", "Bash(git diff:*)", "Bash(git add:*)", "Bash(git commit:*)"];
+
 /// The prefix of a command used instead of a profile.
 const COMMAND: &str = "command:";
 

@@ -311,7 +311,7 @@ impl StopInProgress<'_> {
             }
             ShipOutcome::ToDo(action) => self.act(action, gates),
             ShipOutcome::NotYet { what, until, wait } => {
-                if self.state.ship.wait.as_ref() != Some(wait) {
+                if self.state.ship.waits.get(&wait.step) != Some(wait) {
                     self.remember(Event::ShipWaits(wait.clone()));
                 }
                 self.not_yet(what, Some(*until), tree)

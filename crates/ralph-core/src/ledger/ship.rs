@@ -29,7 +29,8 @@ pub struct ShipState {
     pub url: Option<String>,
     /// The last commit that ralph pushed.
     pub pushed: Option<String>,
-    pub wait: Option<ShipWait>,
+    /// Each wait by its step: an outage of the forge does not give CI more time.
+    pub waits: BTreeMap<String, ShipWait>,
     /// Each claim file's content with the code it was first seen with.
     pub claims: BTreeMap<String, (Digest, TreeHash)>,
     /// Every CI failure that was seen.
@@ -54,7 +55,9 @@ impl ShipState {
                 }
                 self.steps.push(step.clone());
             }
-            Event::ShipWaits(wait) => self.wait = Some(wait.clone()),
+            Event::ShipWaits(wait) => {
+                self.waits.insert(wait.step.clone(), wait.clone());
+            }
             Event::ClaimFileSeen { file, content, tree } => {
                 self.claims.insert(file.clone(), (content.clone(), tree.clone()));
             }
@@ -156,6 +159,11 @@ impl ShipView<'_> {
             return self.commit();
         }
         match self.forge.open_pull_request() {
+            // A merge there would be another one than the user asked for.
+            Some(open) if open.base != self.base() => needs_user(
+                format!("pull request #{} goes into `{}`, not `{}`", open.number, open.base, self.base()),
+                "change its base, or set `ship.base`",
+            ),
             Some(open) if open.head == self.head() => ShipOutcome::Passed,
             Some(_) if self.state.pushed.as_deref() == Some(self.head()) => {
                 self.waits("push", format!("the forge to show commit {}", short(self.head())))
@@ -239,10 +247,10 @@ impl ShipView<'_> {
             CiSummary::NoChecks if self.plan.settings.no_ci => ShipOutcome::Passed,
             CiSummary::Failed(checks) => ShipOutcome::CiFailed { reports: reports(&checks), url },
             CiSummary::NoChecks => {
-                self.waits("ci", format!("CI of {}: no check was reported yet", short(self.head())))
+                self.waits("ci", format!("CI of {}: no check was reported yet {url}", short(self.head())))
             }
             CiSummary::Pending(names) => {
-                self.waits("ci", format!("CI of {}: {}", short(self.head()), shown(&names)))
+                self.waits("ci", format!("CI of {}: {} {url}", short(self.head()), shown(&names)))
             }
         }
     }
@@ -282,8 +290,9 @@ impl ShipView<'_> {
 
     /// Waits with the deadline of this step and commit, which is kept once it is set.
     pub fn waits(&self, step: &str, what: String) -> ShipOutcome {
-        let same = |wait: &&ShipWait| wait.step == step && wait.commit == self.head();
-        let wait = self.state.wait.as_ref().filter(same).cloned().unwrap_or_else(|| ShipWait {
+        let same = |wait: &&ShipWait| wait.commit == self.head();
+        let known = self.state.waits.get(step).filter(same).cloned();
+        let wait = known.unwrap_or_else(|| ShipWait {
             step: step.to_owned(),
             commit: self.head().to_owned(),
             since: self.now,

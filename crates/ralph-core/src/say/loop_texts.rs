@@ -169,7 +169,7 @@ impl<'a> LoopTexts<'a> {
     }
 
     pub fn waiting(&self, what: &str) -> String {
-        if self.state.ship.wait.is_some() {
+        if !self.state.ship.waits.is_empty() {
             return self.boxed(&Banner::Waiting { what, iteration: self.iteration() });
         }
         fill(self.lang.words().waiting_for, &[("what", &what)])

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::clients::stream::{Denial, Tokens};
 use crate::ledger::event::{AgentEnd, AgentRun, CancelCause, Event, Judgement, PauseCause, Subject};
+use crate::ledger::ship::short;
 use crate::ledger::state::{State, Status};
 use crate::model::budget::Attempts;
 use crate::model::evidence::ShownFact;
@@ -18,6 +19,7 @@ use crate::model::id::{GateName, LoopId};
 use crate::model::money::Micros;
 use crate::model::secrets::Secrets;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
+use crate::say::words;
 
 mod advice;
 mod failing;
@@ -50,6 +52,8 @@ pub struct LoopReport {
     /// Errors other than failing gates.
     pub errors: Vec<ReportedError>,
     pub waits: Vec<UsageLimitWait>,
+    /// What was committed, pushed, opened and merged, and what it waits for.
+    pub shipped: Vec<String>,
     /// The iteration after which the strategy was changed.
     pub strategy_changed_after: Option<u32>,
     /// What shows the task, at *verified*.
@@ -419,6 +423,7 @@ impl Folding<'_> {
             iterations: Vec::new(),
             errors: Vec::new(),
             waits: Vec::new(),
+            shipped: Vec::new(),
             strategy_changed_after: None,
             shown: Vec::new(),
             false_promises: 0,
@@ -427,11 +432,24 @@ impl Folding<'_> {
         })
     }
 
+    fn shipped(&mut self, step: String) {
+        if let Some(report) = &mut self.report {
+            report.shipped.push(step);
+        }
+    }
+
     fn look_at(&mut self, at: Timestamp, event: &Event) {
         match event {
             Event::IterationBegan { iteration, .. } => drop(self.iteration(*iteration)),
             Event::AgentEnded { iteration, run } => self.agent_ended(*iteration, run),
             Event::Committed { iteration, commit } => self.kept(*iteration, commit),
+            Event::Shipped(step) => self.shipped(plain(&words::ship_step(step))),
+            Event::ShipWaits(wait) => self.shipped(format!(
+                "waited for {} of {}, until {} at the latest",
+                plain(&wait.step),
+                plain(short(&wait.commit)),
+                wait.deadline.strftime("%Y-%m-%d %H:%M UTC")
+            )),
             Event::WaitingUntil { until, why } => {
                 if let Some(report) = &mut self.report {
                     report.waits.push(UsageLimitWait { from: at, until: *until, why: plain(why) });

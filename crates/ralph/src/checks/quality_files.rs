@@ -92,7 +92,7 @@ fn bind(file: &str, seen: &ClaimFile, state: &ShipState, tree: &TreeHash) -> Opt
 fn unmet(check: Check, file: &str, problem: &str) -> ShipOutcome {
     let next = match check {
         Check::Audit => {
-            "review the current code, fix what you find, and write the report with one line `Decision: PASS` and the counts `L1: 0`, `L2: 0` (with the plugin: /ralph:ralph-audit)"
+            "review the current code, fix what you find, and write the report with one line `Decision: PASS` and the counts `L1: 0`, `L2: 0` (`/ralph-audit`, with the plugin `/ralph:ralph-audit`)"
         }
         Check::EvidenceFile => {
             "write at least one item of evidence (a list item, table row or code block) for the current code"

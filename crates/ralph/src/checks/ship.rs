@@ -49,6 +49,7 @@ pub(crate) struct Shipping {
     logs: PathBuf,
     secrets: Secrets,
     has_gates: bool,
+    only_looks: bool,
     /// What each gate said, for the text of the pull request.
     gates: Vec<String>,
     /// The last action that did not work, and what follows from that if it is still needed.
@@ -67,6 +68,8 @@ pub(crate) struct ShippingOptions<'a> {
     pub(crate) has_gates: bool,
     pub(crate) gates: Vec<String>,
     pub(crate) stop: &'a StopRequest,
+    /// Nothing is recorded or changed, not even the branch of a merged pull request.
+    pub(crate) only_looks: bool,
 }
 
 impl Shipping {
@@ -87,6 +90,7 @@ impl Shipping {
             logs: options.logs,
             secrets: options.secrets,
             has_gates: options.has_gates,
+            only_looks: options.only_looks,
             gates: options.gates,
             failed: RefCell::default(),
             seen: RefCell::default(),
@@ -107,7 +111,36 @@ impl Shipping {
     pub(crate) fn look(&self, check: Check, state: &ShipState) -> ShipOutcome {
         match self.see() {
             Ok((checkout, forge)) => self.outcome(check, state, &checkout, &forge),
+            Err(ShipOutcome::CannotTell(EvaluationError::Forge { what, next }))
+                if self.by == ShippedBy::Ralph =>
+            {
+                self.wait_for_forge(state, format!("{what}; {next}"))
+            }
             Err(outcome) => outcome,
+        }
+    }
+
+    /// Nothing that the agent could do helps a forge that is down, so no agent is run meanwhile.
+    fn wait_for_forge(&self, state: &ShipState, what: String) -> ShipOutcome {
+        let checkout = CheckoutSeen { head: GitHead::of(&self.root).commit, ..CheckoutSeen::default() };
+        self.view(state, &checkout, &ForgeSeen::default()).waits("forge", what)
+    }
+
+    fn view<'a>(
+        &'a self,
+        state: &'a ShipState,
+        checkout: &'a CheckoutSeen,
+        forge: &'a ForgeSeen,
+    ) -> ShipView<'a> {
+        ShipView {
+            plan: &self.plan,
+            by: self.by,
+            checkout,
+            forge,
+            state,
+            title: &self.goal.task,
+            has_gates: self.has_gates,
+            now: clock::now(),
         }
     }
 
@@ -118,16 +151,7 @@ impl Shipping {
         checkout: &CheckoutSeen,
         forge: &ForgeSeen,
     ) -> ShipOutcome {
-        let view = ShipView {
-            plan: &self.plan,
-            by: self.by,
-            checkout,
-            forge,
-            state,
-            title: &self.goal.task,
-            has_gates: self.has_gates,
-            now: clock::now(),
-        };
+        let view = self.view(state, checkout, forge);
         let outcome = match check {
             Check::PullRequest => view.pull_request(),
             Check::Ci => view.ci(|checks| self.reports(checks)),
@@ -138,6 +162,11 @@ impl Shipping {
             // It was tried, and is still needed.
             (ShipOutcome::ToDo(action), Some((tried, follows))) if action == tried => match follows {
                 ShipOutcome::NotYet { what, .. } => view.waits("merge", what.clone()),
+                ShipOutcome::CannotTell(EvaluationError::Forge { what, next })
+                    if self.by == ShippedBy::Ralph =>
+                {
+                    view.waits("forge", format!("{what}; {next}"))
+                }
                 other => other.clone(),
             },
             _ => outcome,
@@ -187,7 +216,7 @@ impl Shipping {
     /// What happened on the forge since it was last recorded.
     pub(crate) fn news(&self, state: &ShipState) -> Vec<Event> {
         let seen = self.seen.borrow();
-        let Some((checkout, forge)) = &*seen else { return Vec::new() };
+        let Some((checkout, forge)) = seen.as_ref().filter(|_| !self.only_looks) else { return Vec::new() };
         let Some(head) = &checkout.head else { return Vec::new() };
         let of_head = forge
             .pull_requests
@@ -201,7 +230,10 @@ impl Shipping {
         let merged = ShipStep::Merged { number: found.number, url: found.url.clone(), commit: head.clone() };
         if found.state == PullRequestState::Merged && !state.steps.contains(&merged) {
             if let Some(branch) = checkout.branch.as_ref().filter(|branch| {
-                self.plan.settings.delete_branch && **branch != found.base && **branch != forge.default_branch
+                self.plan.settings.delete_branch
+                    && self.plan.until == Until::Merged
+                    && **branch != found.base
+                    && **branch != forge.default_branch
             }) {
                 // The merge counts even where its branch stays.
                 let _best_effort = self.forge.delete_branch(branch);

@@ -620,10 +620,14 @@ impl ActiveDrive<'_> {
 
     fn command_line(&self, state: &State, prompt_file: &std::path::Path, context: &Context) -> CommandLine {
         let plan = self.driver.plan;
+        // It is asked to commit, and a denied call would pause the loop.
+        let commits = if plan.goal.ship.is_some() { list::COMMITS } else { &[] };
+        let allow: Vec<String> =
+            plan.allow.iter().cloned().chain(commits.iter().map(|&rule| rule.to_owned())).collect();
         let budget_left = plan.limits.cost.value.map(|most| most.minus(state.drive.cost));
         let options = RunOptions {
             prompt_file,
-            allowed: list::allowed_tools(&plan.gates, &plan.allow),
+            allowed: list::allowed_tools(&plan.gates, &allow),
             context: context.clone(),
             budget_left,
             model: plan.options.model.as_deref(),
@@ -668,6 +672,7 @@ fn shipping(
         has_gates: effective.has_gates(),
         gates: driver.plan.gates.iter().map(|gate| format!("`{}`", gate.run.trim())).collect(),
         stop: &driver.signals.stop,
+        only_looks: false,
     })
 }
 

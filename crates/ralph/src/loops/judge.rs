@@ -212,7 +212,7 @@ impl JudgeCase<'_> {
         let mut evidence = self.kept_evidence.clone().zip(kept_tree);
         let mut actions = 0;
         loop {
-            let (before, mut decision) = self.step(&mut facts)?;
+            let (before, decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
             match &decision {
                 Decision::Prove => {
@@ -231,9 +231,13 @@ impl JudgeCase<'_> {
                     self.act(action, &facts)?;
                     kept = facts.gates().cloned();
                 }
+                // A hook that changes the files at every commit, for example.
                 Decision::Act(_) => {
-                    let what = "too many steps in one judgement".to_owned();
-                    decision = Decision::Wait { what, until: None };
+                    let what = format!("{MOST_ACTIONS} steps in one judgement led to no end");
+                    let next = "look at `git status` and the hooks of git".to_owned();
+                    let trouble = EvaluationError::Forge { what, next };
+                    facts.findings = Some(vec![Finding::NotEvaluated { check: Check::PullRequest, trouble }]);
+                    let (before, decision) = self.step(&mut facts)?;
                     return Ok(Judged { decision, facts, before });
                 }
                 _ => return Ok(Judged { decision, facts, before }),

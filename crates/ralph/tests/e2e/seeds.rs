@@ -61,11 +61,13 @@ const AFTER_PR: &str = "/ralph:ralph-loop \"修复 PR #<number> 的 CI 失败，
                         --completion-promise \"CI_PASSED\"\n    # 不设置 --max-iterations = 无限循环";
 
 #[test]
-fn both_start_commands_of_zenithjoy_engine_start_as_pasted_and_never_end_verified() {
+fn both_start_commands_of_zenithjoy_engine_are_read_as_pasted_and_without_a_forge_never_end_verified() {
     let claude = Claude::for_test();
     for (command, promise) in [(PRE_PR, "QUALITY_GATE_PASSED"), (AFTER_PR, "CI_PASSED")] {
         let sandbox = unfinished();
-        let seen = session(&claude, &sandbox).prompt(command).play(Script::new().main(vec![
+        // With a forge: `tests/ship/session.rs`.
+        let command = command.replace("ralph-loop ", "ralph-loop --until verified ");
+        let seen = session(&claude, &sandbox).prompt(&command).play(Script::new().main(vec![
             Turn::say("Looking."),
             bash("touch done.txt").expecting("test -e done.txt"),
             Turn::say(format!("Finished.\n\n<promise>{promise}</promise>")),

@@ -190,7 +190,8 @@ fn the_check_agent_is_the_one_that_init_writes() {
 
 #[test]
 fn every_role_ends_with_its_typed_lines() {
-    let roles: [(&str, &[&str]); 4] = [
+    let roles: [(&str, &[&str]); 5] = [
+        ("ralph-auditor", &["AUDIT: PASS", "AUDIT: FAIL"]),
         ("ralph-coder", &["CODE: DONE"]),
         ("ralph-debugger", &["DIAGNOSIS: DONE"]),
         ("ralph-reviewer", &["REVIEW: APPROVE", "REVIEW: REJECT"]),
@@ -242,5 +243,10 @@ fn the_audit_skill_shows_one_decision_line() {
     let (report, _) = report.split_once("```").expect("its end");
     let decisions: Vec<&str> = report.lines().filter(|line| line.starts_with("Decision:")).collect();
     assert_eq!(decisions, ["Decision: PASS"]);
+    // Filled in, it is what the check of a loop wants.
+    let problem =
+        |open: &str| ralph_core::claims::quality_files::audit_problem(&report.replace("<open>", open));
+    assert_eq!(problem("0"), None);
+    assert!(problem("1").is_some());
     assert!(body.contains("`docs/AUDIT-REPORT.md`"));
 }

@@ -73,3 +73,72 @@ fn what_the_agent_left_is_committed_without_files_of_ours() {
     assert!(!files.contains(".claude") && !files.contains("docs/actions"), "{files}");
     assert_eq!(scene.steps(), ["switched_branch", "committed", "pushed", "pull_request"]);
 }
+
+/// `npm run qa:gate` writes an untracked gate file and a tracked evidence file at every run, before the commit and after it.
+#[test]
+fn a_gate_that_rewrites_tracked_evidence_settles_and_is_merged() {
+    let agent = "echo fixed > work.txt; npm run qa:gate; commit 'with evidence'";
+    let mut scene = Scene::of("verify: [npm run qa:gate]\nship: { poll: 20ms }\n", agent);
+    scene.sandbox.program(
+        "npm",
+        "grep -q fixed work.txt || exit 1\ndate +%s%N > .quality-evidence.json\ngit rev-parse HEAD >> .quality-evidence.json\necho 'test: PASS' > .quality-gate-passed",
+    );
+    scene.sandbox.file(".gitignore", ".quality-gate-passed\n");
+    scene.sandbox.file(".quality-evidence.json", "{}\n");
+    scene.sandbox.git(&["add", "-A"]);
+    scene.sandbox.git(&["commit", "-q", "-m", "evidence"]);
+    scene.sandbox.git(&["push", "-q", "origin", "HEAD:refs/heads/main"]);
+    scene.drive(&["--until", "merged"]).exits(0);
+    assert_eq!(scene.runs(), 1);
+    assert_eq!(scene.forge.merges_and_creates(), (1, 1));
+    assert_eq!(scene.steps(), ["switched_branch", "pushed", "pull_request", "merged"]);
+}
+
+#[test]
+fn claims_block_until_they_are_about_this_code_and_good() {
+    let agent = r#"case $run in
+1) echo fixed > work.txt;;
+2) mkdir -p docs; printf 'Decision: FAIL\n' > docs/AUDIT-REPORT.md;;
+3) printf 'Decision: PASS\nDecision: FAIL\n' > docs/AUDIT-REPORT.md;;
+4) printf '**Decision**: PASS\n| L1 | 0 |\n| L2 | 3 |\n' > docs/AUDIT-REPORT.md;;
+5) printf 'Decision: PASS\n' > docs/AUDIT-REPORT.md;;
+6) : > .layer2-evidence.md;;
+7) echo '- it runs' > .layer2-evidence.md;;
+8) echo 'test: FAIL' > .quality-gate-passed;;
+9) echo 'test: PASS' > .quality-gate-passed;;
+esac
+commit "run $run" || true"#;
+    let scene = Scene::new(agent);
+    scene.drive(&["--completion-promise", "QUALITY_GATE_PASSED"]).exits(0);
+    let expected = [
+        "AUDIT-REPORT.md` is missing",
+        "its decision is FAIL",
+        "it states 2 decisions",
+        "it counts 3 L2 findings",
+        ".layer2-evidence.md` is missing",
+        ".layer2-evidence.md` does not pass",
+        ".quality-gate-passed` is missing",
+        "it says `test: fail`",
+    ];
+    for (number, why) in (2..).zip(expected) {
+        assert!(scene.prompt(number).contains(why), "{number}: {}", scene.prompt(number));
+    }
+    assert_eq!(scene.runs(), 9);
+    assert_eq!(scene.forge.merges_and_creates(), (0, 1));
+}
+
+#[test]
+fn a_pull_request_that_somebody_merged_meanwhile_is_merged() {
+    let scene = Scene::new("echo fixed > work.txt; commit fix; git push -q origin HEAD");
+    scene.sandbox.git(&["switch", "-q", "-c", "topic"]);
+    scene.sandbox.file("work.txt", "fixed\n");
+    scene.sandbox.git(&["commit", "-q", "-a", "-m", "fix"]);
+    let head = scene.sandbox.git(&["rev-parse", "HEAD"]);
+    scene.sandbox.git(&["push", "-q", "origin", "HEAD:refs/heads/topic"]);
+    scene.forge.add_pull("topic", "MERGED", None, Some(head.trim()));
+    // The agent has nothing to do.
+    std::fs::write(scene.sandbox.home().join("agent.sh"), "#!/bin/sh\ncat > \"$NOTES/prompt.1\"\n")
+        .expect("a script");
+    scene.drive(&["--until", "merged"]).exits(0);
+    assert_eq!(scene.forge.merges_and_creates(), (0, 0));
+}

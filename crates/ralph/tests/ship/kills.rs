@@ -42,6 +42,64 @@ fn after_a_kill_at_any_request_there_is_one_pull_request_and_one_merge() {
     }
 }
 
+/// The process that runs the loop is killed by a hook of git: before and after the commit, before and after the push.
+#[test]
+fn after_a_kill_around_a_commit_or_a_push_nothing_is_lost_or_doubled() {
+    for (folder, hook) in [
+        ("project/.git", "pre-commit"),
+        ("project/.git", "post-commit"),
+        ("project/.git", "pre-push"),
+        ("home/remote.git", "post-receive"),
+    ] {
+        let agent = "while [ ! -s \"$NOTES/process\" ]; do sleep 0.02; done; echo fixed > work.txt";
+        let scene = Scene::new(agent);
+        let notes = scene.sandbox.home().join("notes");
+        let path = scene.sandbox.home().parent().expect("a folder").join(folder).join("hooks").join(hook);
+        let script = format!(
+            "#!/bin/sh\n[ -e {0}/killed ] || {{ touch {0}/killed; kill -9 $(cat {0}/process); }}\n",
+            notes.display()
+        );
+        std::fs::write(&path, script).expect("a hook");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("executable");
+        let child = scene.start(&["--until", "merged"]);
+        std::fs::write(notes.join("process"), child.id().to_string()).expect("a note");
+        assert_eq!(finish(child).code, None, "{hook}");
+        let ran = scene.resume();
+        assert_eq!(ran.code, Some(0), "{hook}: {ran:#?}");
+        assert_eq!(scene.forge.merges_and_creates(), (1, 1), "{hook}");
+        let commits = scene.sandbox.git(&["rev-list", "--count", "HEAD"]);
+        assert_eq!(commits.trim(), "2", "{hook}: one commit of the work");
+    }
+}
+
+/// Kills spread over the whole run, so that every write of the ledger is near one of them.
+#[test]
+fn after_a_kill_at_any_time_there_is_one_pull_request_and_one_merge() {
+    let scene = Scene::new(COMMITS);
+    green_after_one_look(&scene);
+    let begun = Instant::now();
+    scene.drive(&["--until", "merged"]).exits(0);
+    let whole = begun.elapsed();
+    for part in 1..16 {
+        let scene = Scene::new(COMMITS);
+        green_after_one_look(&scene);
+        let mut child = scene.start(&["--until", "merged"]);
+        std::thread::sleep(whole * part / 16);
+        let _gone = child.kill();
+        finish(child);
+        let began =
+            scene.sandbox.events_named("began").iter().any(|began| began["subject"]["kind"] == "driver");
+        if !began {
+            assert_eq!(scene.forge.merges_and_creates(), (0, 0), "{part}");
+            continue;
+        }
+        let ran = scene.resume();
+        assert_eq!(ran.code, Some(0), "{part}: {ran:#?}");
+        assert_eq!(scene.forge.merges_and_creates(), (1, 1), "{part}");
+    }
+}
+
 #[test]
 fn an_hours_wait_costs_no_model_call_and_hardly_any_time_and_survives_ctrl_c() {
     let mut scene = Scene::with("ship: { poll: 30s, ci_timeout: 2h }", COMMITS);

@@ -11,8 +11,10 @@
 mod headless;
 mod kills;
 mod never_fooled;
+mod real_claude;
 mod scene;
 mod session;
+mod upstream;
 
 /// The binary under test.
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");

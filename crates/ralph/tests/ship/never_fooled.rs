@@ -58,16 +58,35 @@ fn a_missing_or_logged_out_gh_is_said_before_anything_starts() {
 }
 
 #[test]
-fn a_forge_that_keeps_failing_is_no_pull_request_and_no_pass() {
-    let scene = Scene::new("echo fixed > work.txt; commit fix; touch \"$NOTES/worked\"");
-    let child = scene.start(&["--until", "merged"]);
-    ralph_testkit::wait_until("the agent", || scene.sandbox.home().join("notes/worked").exists());
-    for _ in 0..40 {
-        scene.forge.fault("look", ForgeFault::Status(500));
+fn a_forge_that_is_down_is_waited_for_without_the_agent_and_is_never_a_pass() {
+    for (settings, faults, code) in
+        [("ship: { poll: 20ms, ci_timeout: 60s }", 9, 0), ("ship: { poll: 20ms, ci_timeout: 2s }", 400, 3)]
+    {
+        let scene =
+            Scene::with(settings, "echo fixed > work.txt; commit fix; touch \"$NOTES/worked\"; sleep 1");
+        let child = scene.start(&["--until", "merged"]);
+        ralph_testkit::wait_until("the agent", || scene.sandbox.home().join("notes/worked").exists());
+        for _ in 0..faults {
+            scene.forge.fault("look", ForgeFault::Status(500));
+        }
+        let ran = crate::scene::finish(child).exits(code);
+        let says_done = ran.stdout.contains("VERIFIED_DONE") && ran.stdout.contains("CI_PASSED");
+        assert_eq!(says_done, code == 0, "{ran:#?}");
+        assert_eq!(scene.runs(), 1, "the agent cannot repair a forge");
+        let done = usize::from(code == 0);
+        assert_eq!(scene.forge.merges_and_creates(), (done, done));
     }
-    let ran = crate::scene::finish(child).exits(3);
-    assert!(!ran.stdout.contains("VERIFIED_DONE") && !ran.stdout.contains("CI_PASSED"), "{ran:#?}");
-    assert_eq!(scene.forge.merges_and_creates().0, 0);
+}
+
+#[test]
+fn a_pull_request_into_another_branch_is_not_merged() {
+    let scene = Scene::with("ship: { poll: 20ms, base: release }", COMMITS);
+    scene.sandbox.git(&["push", "-q", "origin", "HEAD:refs/heads/release"]);
+    scene.sandbox.git(&["switch", "-q", "-c", "topic"]);
+    scene.forge.add_pull("topic", "OPEN", None, None);
+    let ran = scene.drive(&["--until", "merged"]).exits(3);
+    assert!(ran.stdout.contains("goes into `main`, not `release`"), "{ran:#?}");
+    assert_eq!(scene.forge.merges_and_creates(), (0, 0));
 }
 
 #[test]

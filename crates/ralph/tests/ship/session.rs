@@ -5,6 +5,43 @@ use serde_json::json;
 
 use crate::scene::Scene;
 
+/// A transcript in the guide: what the agent did, and what ralph answered. `RALPH_BLESS=1` rewrites it.
+struct Recorded(String);
+
+impl Recorded {
+    fn new() -> Self {
+        Self("```text\n".into())
+    }
+
+    fn blocked(&mut self, did: &str, reason: &str) {
+        self.0.push_str(&format!("agent  {did}\nralph  blocks: {reason}\n"));
+    }
+
+    fn allowed(&mut self, did: &str, told: &str) {
+        let lines: Vec<&str> = told
+            .lines()
+            .map(|line| line.trim_matches(['║', ' ']))
+            .filter(|line| line.contains('✅') || line.starts_with("All gates"))
+            .collect();
+        self.0.push_str(&format!("agent  {did}\nralph  {}\n", lines.join(" ")));
+    }
+
+    fn is_in_the_guide(&self, name: &str) {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ship.md");
+        let page = std::fs::read_to_string(path).expect("the guide");
+        let begin = format!("<!-- transcript {name} -->\n");
+        let (before, rest) = page.split_once(&begin).expect("where it begins");
+        let (there, after) = rest.split_once("<!-- end of transcript -->").expect("where it ends");
+        let played = format!("{}```\n", self.0);
+        if std::env::var_os("RALPH_BLESS").is_some() {
+            let page = [before, &begin, &played, "<!-- end of transcript -->", after].concat();
+            std::fs::write(path, page).expect("written");
+            return;
+        }
+        assert_eq!(there, played, "run it once with RALPH_BLESS=1 and --test-threads 1");
+    }
+}
+
 const AUDIT: &str = "# Audit\n\nDecision: PASS\nSummary:\n  L1: 0\n  L2: 0\n";
 
 fn gh(scene: &Scene, words: &[&str]) {
@@ -32,25 +69,30 @@ fn p0_ends_when_the_pull_request_exists_in_five_iterations() {
     let words = "\"实现功能，完成质检并创建 PR 后输出 <promise>QUALITY_GATE_PASSED</promise>\" \\\n    --completion-promise \"QUALITY_GATE_PASSED\"\n    # 不设置 --max-iterations = 无限循环";
     let started = talk.command("ralph-loop", words).shown_to_user();
     assert!(started.contains("pull request is open"), "{started}");
+    let mut recorded = Recorded::new();
     // 1: code, no audit.
     sandbox.file("work.txt", "fixed\n");
     let (reason, detail) = talk.agent_works_with("Edit").stops("done").blocked();
+    recorded.blocked("writes code", &reason);
     assert!(reason.contains("`docs/AUDIT-REPORT.md` is missing"), "{reason}");
     assert!(detail.contains("/ralph:ralph-audit"), "{detail}");
     // 2: an audit that fails.
     sandbox.file("docs/AUDIT-REPORT.md", "Decision: FAIL\nL2: 2\n");
     let (reason, _) = talk.agent_works_with("Write").stops("audited").blocked();
+    recorded.blocked("runs the audit", &reason);
     assert!(reason.contains("its decision is FAIL"), "{reason}");
     // 3: fixed and audited again, with evidence; no gate file.
     sandbox.file("docs/AUDIT-REPORT.md", AUDIT);
     sandbox.file(".layer2-evidence.md", "- ran it: ok\n");
     let (reason, _) = talk.agent_works_with("Write").stops("fixed").blocked();
+    recorded.blocked("fixes the findings, audits again", &reason);
     assert!(reason.contains("`.quality-gate-passed` is missing"), "{reason}");
     // 4: the gate file; no pull request.
     sandbox.file(".quality-gate-passed", "typecheck: PASS\ntest: PASS\nbuild: PASS\n");
     sandbox.git(&["add", "-A"]);
     sandbox.git(&["commit", "-q", "-m", "work"]);
     let (reason, detail) = talk.agent_works_with("Bash").stops("gated").blocked();
+    recorded.blocked("runs `npm run qa:gate`, commits", &reason);
     assert!(reason.contains("no pull request is open for branch `feature`"), "{reason}");
     assert!(
         detail.contains("gh pr create --repo github.localhost/o/r --head feature --base main"),
@@ -59,6 +101,8 @@ fn p0_ends_when_the_pull_request_exists_in_five_iterations() {
     // 5: the pull request. CI is not looked at, and no promise is needed.
     open_pull_request(&scene, "feature");
     let told = talk.agent_works_with("Bash").stops("opened").allowed().expect("a banner");
+    recorded.allowed("pushes, opens the pull request", &told);
+    recorded.is_in_the_guide("p0");
     assert!(told.contains("Pull request open"), "{told}");
     assert_eq!(talk.state()["status"], json!({"status": "ended", "verdict": "verified"}));
     assert_eq!(talk.state()["attempts"], 5);
@@ -91,8 +135,10 @@ fn p1_repairs_ci_waits_outside_the_model_and_merges() {
     let words = "\"修复 PR #1 的 CI 失败，CI 通过并合并后输出 <promise>CI_PASSED</promise>\" --completion-promise \"CI_PASSED\"";
     let started = talk.command("ralph-loop", words).shown_to_user();
     assert!(started.contains("will merge its pull request"), "{started}");
+    let mut recorded = Recorded::new();
     // The promise alone ends nothing.
     let (reason, detail) = talk.agent_works_with("Bash").stops("<promise>CI_PASSED</promise>").blocked();
+    recorded.blocked("says <promise>CI_PASSED</promise>", &reason);
     assert!(reason.contains("CI failed: build"), "{reason}");
     assert!(detail.contains("CI check `build` failed") && detail.contains("false promise"), "{detail}");
     // Repaired and pushed; the quality files are older than the code.
@@ -101,6 +147,7 @@ fn p1_repairs_ci_waits_outside_the_model_and_merges() {
     sandbox.git(&["commit", "-q", "-m", "repair"]);
     sandbox.git(&["push", "-q", "origin", "HEAD:refs/heads/feature"]);
     let (reason, _) = talk.agent_works_with("Bash").stops("pushed").blocked();
+    recorded.blocked("repairs the code, commits, pushes", &reason);
     assert!(reason.contains("is older than the code"), "{reason}");
     for (file, text) in [
         ("docs/AUDIT-REPORT.md", AUDIT),
@@ -113,10 +160,16 @@ fn p1_repairs_ci_waits_outside_the_model_and_merges() {
     sandbox.git(&["push", "-q", "origin", "HEAD:refs/heads/feature"]);
     // Pending twice: the hook waits, then merges and asks for the promise once.
     let (reason, _) = talk.agent_works_with("Bash").stops("checked").blocked();
+    recorded.blocked(
+        "audits, runs `npm run qa:gate`, pushes; CI is pending twice, and ralph waits and merges",
+        &reason,
+    );
     assert!(reason.contains("promise is missing"), "{reason}");
     assert_eq!(scene.forge.merges_and_creates(), (1, 1));
     let told =
         talk.agent_works_with("Bash").stops("<promise>CI_PASSED</promise>").allowed().expect("a banner");
+    recorded.allowed("says <promise>CI_PASSED</promise>", &told);
+    recorded.is_in_the_guide("p1");
     assert!(told.contains("Merged") && told.contains("/pull/1"), "{told}");
     assert_eq!(talk.state()["status"], json!({"status": "ended", "verdict": "verified"}));
     assert!(scene.events("waited") >= 2);
@@ -229,6 +282,7 @@ fn exit_codes_and_the_phase_say_where_the_branch_stands() {
     );
     phase("merged");
     ends("merged", 0, "");
+    assert_ne!(scene.remote("feature"), "", "it deletes nothing");
     let ran = sandbox.command(&["phase"]).env("PHASE_OVERRIDE", "p1").output().expect("the binary");
     assert!(String::from_utf8_lossy(&ran.stdout).starts_with("PHASE: p1\n"));
     let ran = sandbox.command(&["phase"]).env("PHASE_OVERRIDE", "p9").output().expect("the binary");

@@ -142,7 +142,7 @@ fn waiting_counts_no_attempt_and_keeps_its_deadline() {
             state.apply(at(round), event);
         }
         assert_eq!(state.attempts, 0);
-        assert_eq!(state.ship.wait.as_ref(), Some(&wait));
+        assert_eq!(state.ship.waits.get("ci"), Some(&wait));
     }
 }
 

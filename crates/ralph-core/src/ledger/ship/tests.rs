@@ -114,6 +114,7 @@ fn the_next_step_to_a_pull_request() {
         (topic(Agent, vec![]), "unmet"),
         (topic(Ralph, vec![pull(7, Open, "c1")]), "passed"),
         (topic(Agent, vec![pull(7, Open, "c1")]), "passed"),
+        (topic(Ralph, vec![PullRequest { base: "release".into(), ..pull(7, Open, "c1") }]), "user"),
         (topic(Ralph, vec![pull(7, Open, "c0")]), "push"),
         (pushed(topic(Ralph, vec![pull(7, Open, "c0")])), "wait"),
         (topic(Agent, vec![pull(7, Open, "c0")]), "unmet"),
@@ -162,6 +163,11 @@ fn a_wait_keeps_its_deadline_and_is_polled_less_often() {
     }
     assert_eq!(scene.now, 1_000 + 3_600);
     assert!((20..60).contains(&looks), "{looks}");
+    // An outage of the forge has a time of its own, and gives CI no more.
+    if let ShipOutcome::NotYet { wait, .. } = scene.view().waits("forge", "it".into()) {
+        scene.state.apply(&Event::ShipWaits(wait));
+    }
+    assert_eq!(word(&scene.view().ci(|_| Vec::new())), "user");
     // Another commit gets a time of its own.
     scene.checkout.head = Some("c2".into());
     assert_eq!(word(&scene.view().ci(|_| Vec::new())), "wait");

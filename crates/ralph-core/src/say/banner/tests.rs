@@ -342,3 +342,22 @@ proptest! {
         prop_assert_eq!(bar(TaskProgress { done, total }).split(' ').next().map(|bar| bar.chars().count()), Some(28));
     }
 }
+
+#[test]
+fn shipping_has_its_banners_in_every_language() {
+    let iteration = IterationCount { n: 2, most: None };
+    let mut text = String::new();
+    for lang in [Lang::En, Lang::ZhTw, Lang::ZhCn, Lang::Es] {
+        let waiting = Banner::Waiting { what: "CI of c0ffee1: build", iteration };
+        text.push_str(&format!("{}\n\n", boxed(&waiting, lang)));
+        for until in [Until::Pr, Until::Ci, Until::Merged] {
+            let reason =
+                crate::model::verdict::Reason::Shipped { until, url: Some("https://h/o/r/pull/7".into()) };
+            let how = crate::say::words::reason_in(&reason, lang);
+            let (progress, false_promises) = (TaskProgress::default(), 0);
+            let banner = Banner::Shipped { until, how: &how, iteration, progress, false_promises };
+            text.push_str(&format!("{}\n\n", boxed(&banner, lang)));
+        }
+    }
+    insta::assert_snapshot!("ship_banners", text);
+}

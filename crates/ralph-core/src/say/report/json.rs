@@ -45,6 +45,7 @@ impl LoopReport {
             "waits": self.waits.iter().map(|wait| json!({
                 "from": wait.from, "until": wait.until, "why": wait.why,
             })).collect::<Vec<_>>(),
+            "shipped": self.shipped,
             "errors": self.errors.iter().map(|fault| json!({
                 "iteration": fault.iteration, "what": fault.what,
             })).collect::<Vec<_>>(),

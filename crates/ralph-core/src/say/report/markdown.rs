@@ -28,6 +28,10 @@ impl LoopReport {
         page.section("Execution Details", &self.details());
         page.names(self.files.as_deref().unwrap_or_default());
         page.table(&self.iterations);
+        if !self.shipped.is_empty() {
+            let steps: Vec<Phrase> = self.shipped.iter().map(|step| Phrase::new("").foreign(step)).collect();
+            page.section("Pull Request", &steps);
+        }
         page.heading("Results");
         let failing = self.failing_items();
         if !failing.is_empty() {

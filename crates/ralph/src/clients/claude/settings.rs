@@ -86,11 +86,12 @@ const COMMANDS: [(&str, &str); 4] = [
 ];
 
 /// Our roles and skills, which feedback names; the same texts as the plugin's.
-const ROLES: [(&str, &str); 6] = [
+const ROLES: [(&str, &str); 7] = [
     (".claude/agents/ralph-coder.md", include_str!("../../../../../plugin/agents/ralph-coder.md")),
     (".claude/agents/ralph-tester.md", include_str!("../../../../../plugin/agents/ralph-tester.md")),
     (".claude/agents/ralph-reviewer.md", include_str!("../../../../../plugin/agents/ralph-reviewer.md")),
     (".claude/agents/ralph-debugger.md", include_str!("../../../../../plugin/agents/ralph-debugger.md")),
+    (".claude/agents/ralph-auditor.md", include_str!("../../../../../plugin/agents/ralph-auditor.md")),
     (
         ".claude/skills/ralph-iterate/SKILL.md",
         include_str!("../../../../../plugin/skills/ralph-iterate/SKILL.md"),

@@ -95,6 +95,7 @@ fn judge(
         has_gates: effective.has_gates(),
         gates: Vec::new(),
         stop: &StopRequest::new(),
+        only_looks: true,
     });
     let case =
         JudgeCase { shipping, preset: preset::of_drive(until), ..verify::verify_case(place, effective) };

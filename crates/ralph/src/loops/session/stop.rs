@@ -409,6 +409,7 @@ fn shipping_of_loop(
         has_gates: effective.has_gates(),
         gates: Vec::new(),
         stop: &StopRequest::new(),
+        only_looks: false,
     })
 }
 

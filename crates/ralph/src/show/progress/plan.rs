@@ -1,11 +1,13 @@
 //! The plan of a loop, shown before anything runs (`--dry-run` prints only this).
 
+use ralph_core::clients::list;
 use ralph_core::clients::profile::{Profile, Value};
 use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
 use ralph_core::model::duration;
 use ralph_core::model::limits::{Limits, WithOrigin};
+use ralph_core::model::ship::{ShipPlan, Until};
 
 use crate::show::progress::lines::{counted, one_line};
 
@@ -58,7 +60,10 @@ impl PlanSheet<'_> {
         if let Some(list) = &self.0.goal.list {
             sheet.put("tasks", format!("every checkbox in {}", one_line(&list.file, 200)));
         }
-        if let Some(promise) = &self.0.goal.promise {
+        if let Some(ship) = &self.0.goal.ship {
+            sheet.put("until", until(ship));
+            sheet.more([format!("the agent may also commit: {}", list::COMMITS.join(", "))].into_iter());
+        } else if let Some(promise) = &self.0.goal.promise {
             sheet.put("promise", format!("the agent states: {}", one_line(promise, 200)));
         }
     }
@@ -109,6 +114,21 @@ impl PlanSheet<'_> {
         } else {
             "no checkpoints".into()
         }
+    }
+}
+
+/// What ralph will do with the user's rights.
+fn until(ship: &ShipPlan) -> String {
+    let opens = format!(
+        "ralph commits what is left, pushes it to {} and opens a pull request, with your git and `gh`",
+        one_line(&ship.repository, 100)
+    );
+    let waits = format!("waits for CI at most {}", duration::show(ship.settings.ci_timeout));
+    match ship.until {
+        Until::Verified => "verified".into(),
+        Until::Pr => format!("pr: {opens}"),
+        Until::Ci => format!("ci: {opens}, {waits}"),
+        Until::Merged => format!("merged: {opens}, {waits}, and merges ({})", ship.settings.merge.code()),
     }
 }
 
