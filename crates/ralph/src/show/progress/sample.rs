@@ -71,6 +71,7 @@ pub(crate) fn plan() -> DrivePlan {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
         },
         profile,
         options: DriveOptions {
