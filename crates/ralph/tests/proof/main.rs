@@ -7,6 +7,7 @@
 
 mod places;
 
+mod releases;
 mod runners;
 mod stale_builds;
 
