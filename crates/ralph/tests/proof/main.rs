@@ -5,6 +5,8 @@
 //!
 //! Needs npm, Python with venv, Go, make, and unshare and mount of Linux.
 
+#![expect(clippy::disallowed_methods, reason = "a test has an environment of its own to look at")]
+
 mod places;
 
 mod releases;
@@ -34,7 +36,6 @@ fn repo(gate: &str) -> Sandbox {
     sandbox
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test asks for its own surroundings")]
 fn here(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
