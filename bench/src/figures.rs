@@ -11,7 +11,7 @@ use crate::{driver, instructions, memory, reading};
 type Measure = fn(&Programs, &Rounds) -> io::Result<Vec<Figure>>;
 
 /// By the name that selects one. Figures with thousands of files come last: the disk stays busy with them for a while.
-pub(crate) const ALL: [(&str, Measure); 11] = [
+pub(crate) const ALL: [(&str, Measure); 12] = [
     ("start", start),
     ("judged", judged),
     ("ledger", ledger),
@@ -19,6 +19,7 @@ pub(crate) const ALL: [(&str, Measure); 11] = [
     ("driver", driver::driver),
     ("transcript", transcript),
     ("fingerprint", fingerprint),
+    ("views", views),
     ("parallel", parallel),
     ("flood", flood),
     ("reading", reading::reading),
@@ -204,6 +205,34 @@ fn fingerprint(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> 
         Figure::compared("fingerprint of 10,000 files, warm", &warm, baseline, &status)
             .limit(Limit::Ratio(1.5)),
         Figure::compared("fingerprint of 10,000 files, cold", &cold, baseline, &status),
+    ])
+}
+
+/// A gate on a view of the tree. `ralph prove` runs the gate on three views, and `true` takes no time; what it reads of git
+/// and of the tree counts too, so the real overhead of one run is smaller.
+fn views(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
+    const VIEWS: f64 = 3.0;
+    // A test and a source differ from the commit, so all three views are different.
+    let scene = Scene::new(programs, 5_000, "verify:\n  - 'true'\n")?;
+    fs::create_dir(scene.project().join("tests"))?;
+    fs::write(scene.project().join("tests/new.rs"), "// new\n")?;
+    scene.change(1)?;
+    let prove = |more: &str| {
+        let ralph = programs.ralph.display();
+        scene.shell(&format!("{more} '{ralph}' prove --json; [ $? = 6 ]"))
+    };
+    let [overlay, copy] = times(
+        rounds.long,
+        [
+            Contestant::new(|_| Ok(prove(""))).saying("in an overlay at the same path"),
+            Contestant::new(|_| Ok(prove("RALPH_NO_OVERLAY=1"))).saying("in a copy of the files"),
+        ],
+    )?;
+    let one = |times: &Times| Some(milliseconds(times.tenth_percentile()) / VIEWS);
+    Ok(vec![
+        Figure::single("a gate in an overlay, 5,000 files: overhead", one(&overlay), "ms")
+            .limit(Limit::AtMost(150.0)),
+        Figure::single("a gate in a copy of 5,000 files: overhead", one(&copy), "ms"),
     ])
 }
 

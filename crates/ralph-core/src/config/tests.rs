@@ -290,3 +290,10 @@ fn in_other_tools_files_our_keys_stand_under_ralph() {
         assert!(read("ralph: { verify: [a] }\n").is_err());
     }
 }
+
+#[test]
+fn a_gate_may_be_kept_from_running_twice() {
+    let text = "verify:\n  - npm test\n  - {run: npm run e2e, rerun: false}\n";
+    let config = Config::parse(text, Layout::Native, &Defaults::default()).expect("valid");
+    assert_eq!(config.gates.iter().map(|gate| gate.rerun).collect::<Vec<_>>(), [true, false]);
+}

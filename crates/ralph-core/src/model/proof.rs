@@ -226,7 +226,7 @@ fn rows_by_test(
         };
         rows.extend(match (was, test.outcome) {
             (Some(TestOutcome::Passed), TestOutcome::Passed) if on_base == Some(TestOutcome::Failed) => {
-                Some(row(ProofKind::Fixed, false, "the test was changed"))
+                Some(row(ProofKind::Fixed, false, "with the current tests"))
             }
             (Some(TestOutcome::Passed), TestOutcome::Passed) => Some(row(ProofKind::Unaffected, false, "")),
             (Some(TestOutcome::Failed), TestOutcome::Passed) if on_base == Some(TestOutcome::Passed) => {

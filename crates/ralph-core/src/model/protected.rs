@@ -31,15 +31,38 @@ pub enum FileRole {
 pub struct ProtectedFiles {
     /// Words in the commands of the gates, and in the package scripts that they may call.
     words: BTreeSet<String>,
+    /// Those of them that are run.
+    programs: BTreeSet<String>,
 }
 
 impl ProtectedFiles {
     /// With the commands of the gates and the scripts that they may call.
     pub fn new<'c>(commands: impl IntoIterator<Item = &'c str>) -> Self {
-        let is_end = |c: char| c.is_whitespace() || ";|&()<>\"'`=,{}".contains(c);
-        let words = commands.into_iter().flat_map(|command| command.split(is_end).collect::<Vec<_>>());
-        let words = words.map(|word| word.trim_start_matches("./")).filter(|word| !word.is_empty());
-        Self { words: words.map(str::to_owned).collect() }
+        let mut protected = Self::default();
+        for command in commands {
+            for part in command.split([';', '|', '&', '(', ')', '\n', '`']) {
+                protected.add(part);
+            }
+        }
+        protected
+    }
+
+    fn add(&mut self, part: &str) {
+        /// Programs that run the file named after them.
+        const RUNNERS: [&str; 16] = [
+            "sh", "bash", "dash", "zsh", "ksh", "source", ".", "exec", "env", "time", "sudo", "python",
+            "python3", "node", "ruby", "perl",
+        ];
+        let is_end = |c: char| c.is_whitespace() || "<>\"'=,{}".contains(c);
+        let mut is_first = true;
+        for word in part.split(is_end).filter(|word| !word.is_empty()) {
+            let plain = word.trim_start_matches("./").to_owned();
+            if is_first || word.starts_with("./") {
+                self.programs.insert(plain.clone());
+            }
+            is_first = RUNNERS.contains(&word) || is_first && word.starts_with('-');
+            self.words.insert(plain);
+        }
     }
 
     pub fn role(&self, path: &str) -> FileRole {
@@ -61,12 +84,15 @@ impl ProtectedFiles {
             ["scripts", "script", "tools", "tool", "hack", "ci", ".ci", "bin", "build-tools"];
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, end)| end);
-        let is_script = extension.is_none_or(|extension| SCRIPTS.contains(&extension))
+        let is_script = extension.is_some_and(|extension| SCRIPTS.contains(&extension))
             || folders.split('/').any(|folder| FOLDERS.contains(&folder));
         let is_named = |word: &String| {
             word == path || path.strip_suffix(word.as_str()).is_some_and(|before| before.ends_with('/'))
         };
-        is_script && self.words.iter().any(is_named)
+        match extension {
+            None if !is_script => self.programs.iter().any(is_named),
+            _ => is_script && self.words.iter().any(is_named),
+        }
     }
 }
 

@@ -68,20 +68,31 @@ impl GatesOnViews<'_> {
         edits: &[ViewEdit],
         chosen: &[bool],
     ) -> Result<(Vec<GateReport>, ViewKind), String> {
+        self.run_as(edits, chosen, self.with.gates, self.with.environment)
+    }
+
+    /// The same with other commands for the same gates.
+    pub(crate) fn run_as(
+        &self,
+        edits: &[ViewEdit],
+        chosen: &[bool],
+        gates: &[Gate],
+        environment: &GateEnvironment,
+    ) -> Result<(Vec<GateReport>, ViewKind), String> {
         let with = &self.with;
         let (view, kind) =
             self.place.view(edits).map_err(|error| format!("no view of the files: {error}"))?;
         trace::step(|| format!("made a view with {} changes {kind}", edits.len()));
         let run = ViewRun {
             view: &view,
-            environment: with.environment,
+            environment,
             mark: with.mark,
             logs: with.logs,
             excerpt: with.excerpt,
             stop: with.stop,
             deadline: with.deadline,
         };
-        let reports = run.run(with.gates, chosen);
+        let reports = run.run(gates, chosen);
         if with.stop.is_requested() {
             return Err("it was interrupted".into());
         }

@@ -124,8 +124,9 @@ pub fn naming_all_tests(command: &str, scripts: &PackageScripts) -> Option<Strin
     Some(format!("{}{separator}{flag}", command.trim_end()))
 }
 
-/// Variables that make runners name every test.
-pub const NAMING_VARIABLES: [(&str, &str); 2] = [("PYTEST_ADDOPTS", "-vv"), ("GOFLAGS", "-v")];
+/// Variables that make runners name every test, and run those that can be loaded.
+pub const NAMING_VARIABLES: [(&str, &str); 2] =
+    [("PYTEST_ADDOPTS", "-vv --continue-on-collection-errors"), ("GOFLAGS", "-v")];
 
 #[cfg(test)]
 mod tests {

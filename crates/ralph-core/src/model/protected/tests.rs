@@ -65,11 +65,13 @@ fn scripts_that_gates_name_are_settings_and_programs_are_not() {
         "cd app && sh run/verify.sh",
         "node scripts/check.js",
         "node src/main.js",
+        "grep -q new value",
+        "./gate && bash -e other/gate2 value",
     ]);
-    for path in ["check.sh", "app/run/verify.sh", "scripts/check.js"] {
+    for path in ["check.sh", "app/run/verify.sh", "scripts/check.js", "gate", "other/gate2"] {
         assert_eq!(protected.role(path), FileRole::Setting, "{path}");
     }
-    for path in ["src/main.js", "other.sh", "scripts/other.js"] {
+    for path in ["src/main.js", "other.sh", "scripts/other.js", "value"] {
         assert_eq!(protected.role(path), FileRole::Source, "{path}");
     }
 }

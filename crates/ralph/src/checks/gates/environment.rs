@@ -75,7 +75,7 @@ const SET: [(&str, &str); 8] = [
     ("GIT_EDITOR", "true"),
 ];
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GateEnvironment {
     pub(crate) variables: Vec<(OsString, OsString)>,
     pub(crate) digest: Digest,

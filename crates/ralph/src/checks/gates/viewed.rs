@@ -28,11 +28,7 @@ impl ViewRun<'_> {
     /// Runs those of `gates` that are `chosen`, one after the other in their order, past failures.
     pub(crate) fn run(&self, gates: &[Gate], chosen: &[bool]) -> Vec<GateReport> {
         let Ok(plan) = GatePlan::new(gates) else { return Vec::new() };
-        let mut environment = GateEnvironment {
-            variables: self.environment.variables.clone(),
-            digest: self.environment.digest.clone(),
-            secrets: self.environment.secrets.clone(),
-        };
+        let mut environment = self.environment.clone();
         environment.variables.retain(|(name, _)| name != "PWD");
         environment.variables.push(("PWD".into(), self.view.root().into()));
         let place = GatePlace {

@@ -85,12 +85,11 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
     }
     let id = ledger::verify_loop();
     let logs = place.repo_home.loop_dir(&id).join("logs");
-    let mut environment = GateEnvironment::new(&place.settings().user.keep_env, &place.repo);
-    let gates = prove::name_all_tests(&effective.config.gates, &mut environment, &place.repo.root);
+    let environment = GateEnvironment::new(&place.settings().user.keep_env, &place.repo);
     let signals = Signals::watch();
     let viewed = ViewedGates {
         workspace: &place,
-        gates: &gates,
+        gates: &effective.config.gates,
         now: &now,
         environment: &environment,
         mark: &judge::run_mark(&place.repo, &id),
@@ -99,7 +98,7 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
         stop: &signals.stop,
         logs: &logs,
     };
-    let announce = |what: &str| terminal::remark(paint(FAINT, format!("running the gates {what}")));
+    let announce = |what: &str| terminal::remark(paint(FAINT, format!("running the gates: {what}")));
     let seen = prove::prove(viewed, &changes.changes, &announce);
     if let Some(signal) = signals.caught() {
         proc::sweep_all();

@@ -266,6 +266,9 @@ fn show_gate(gate: &Gate) {
     if !gate.inputs.is_empty() {
         lines.push(format!("inputs: {} (only changes there count)", shown(&gate.inputs.join(", "))));
     }
+    if !gate.rerun {
+        lines.push("rerun: false (never run on a view of the files)".to_owned());
+    }
     if gate.retries > 0 {
         lines.push(format!("retries: {} (a failure is retried)", gate.retries));
     }

@@ -6,8 +6,11 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Component, Path};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ralph_core::model::file_change::{FileContent, ViewEdit};
+
+use crate::sys::clock;
 
 /// Removes first, so that a folder can become a file and the other way round.
 pub(super) fn lay_in(root: &Path, edits: &[ViewEdit]) -> io::Result<()> {
@@ -75,6 +78,7 @@ fn write(root: &Path, path: &Path, content: &FileContent) -> io::Result<()> {
         fs::create_dir_all(root.join(path).parent().unwrap_or(root))?;
     }
     let to = root.join(path);
+    let replaced = fs::symlink_metadata(&to).and_then(|meta| meta.modified()).ok();
     match fs::remove_file(&to) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -86,15 +90,41 @@ fn write(root: &Path, path: &Path, content: &FileContent) -> io::Result<()> {
             let mode = u32::from(*mode) & 0o777;
             let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&to)?;
             file.write_all(bytes)?;
+            if let Some(later) = replaced.and_then(later_second) {
+                file.set_modified(later)?;
+            }
             // The file mode creation mask may have taken bits away.
             file.set_permissions(fs::Permissions::from_mode(mode))
         }
     }
 }
 
+/// Python's bytecode knows its source by size and by time in whole seconds. A file that replaces one of this second gets a
+/// time in the next.
+fn later_second(replaced: SystemTime) -> Option<SystemTime> {
+    let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+    let now = seconds(clock::system_now())?;
+    (seconds(replaced)? >= now)
+        .then(|| UNIX_EPOCH + Duration::from_secs(now.max(seconds(replaced).unwrap_or(now)) + 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_never_gets_the_time_in_seconds_of_the_one_that_it_replaces() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("a"), "1").expect("a file");
+        let time = || {
+            let modified =
+                fs::metadata(dir.path().join("a")).and_then(|meta| meta.modified()).expect("a time");
+            modified.duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+        };
+        let before = time();
+        lay_in(dir.path(), &[edit("a", Some("2"))]).expect("laid in");
+        assert!(time() > before);
+    }
 
     fn edit(path: &str, content: Option<&str>) -> ViewEdit {
         let file = |text: &str| FileContent::File { mode: 0o644, bytes: text.into() };
