@@ -22,5 +22,6 @@ pub mod result_format;
 pub mod results;
 pub mod results_source;
 pub mod secrets;
+pub mod short_id;
 pub mod verdict;
 pub mod visible_text;

@@ -30,6 +30,7 @@ mod interleavings;
 mod laws;
 mod layouts;
 mod log;
+mod ls;
 mod plugin;
 mod report;
 mod reset;

@@ -14,12 +14,14 @@ use ralph_core::model::language::Lang;
 use ralph_core::model::layout::{Clocks, Layout};
 use ralph_core::model::limits::{Limits, Origin};
 use ralph_core::model::preset::{self, Preset};
+use ralph_core::model::short_id::ShortId;
 
 use crate::checks::openspec;
 use crate::loops::ancestry;
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
+use crate::store::home::RepoHome;
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
 use crate::store::workspace::Workspace;
@@ -157,7 +159,11 @@ impl LoopStart<'_> {
             .attached_session()
             .map(|AttachedSession { session, client }| Event::Bound { session, client });
         let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).collect();
-        SessionLoop::begin(self.workspace, new_id(id_words(&goal), self.session), &events)
+        SessionLoop::begin(
+            self.workspace,
+            new_id(&self.workspace.repo_home, id_words(&goal), self.session),
+            &events,
+        )
     }
 
     /// Resumes the implied loop: this session's own, or the only one without a session.
@@ -289,8 +295,15 @@ pub(crate) fn task_of_list(list: &ListSource) -> String {
     format!("Do every open task in `{}`, in order, and tick each when it is done.", list.file)
 }
 
-/// A readable and unique id.
-pub(crate) fn new_id(words: &str, session: Option<&SessionId>) -> LoopId {
+/// A readable and unique id, whose short id no other loop of this repo has.
+pub(crate) fn new_id(repo_home: &RepoHome, words: &str, session: Option<&SessionId>) -> LoopId {
+    let taken: Vec<String> = repo_home.loop_names().map(|id| ShortId::of(&id).to_string()).collect();
+    let is_free = |id: &LoopId| !taken.contains(&ShortId::of(id).to_string());
+    let mut ids = (0..100).map(|salt| any_id(words, session, salt));
+    ids.find(is_free).unwrap_or_else(|| any_id(words, session, 0))
+}
+
+fn any_id(words: &str, session: Option<&SessionId>, salt: u8) -> LoopId {
     let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = words.chars().map(safe).collect();
     let slug = slug.split('-').filter(|word| !word.is_empty()).take(4).collect::<Vec<_>>().join("-");
@@ -298,7 +311,8 @@ pub(crate) fn new_id(words: &str, session: Option<&SessionId>) -> LoopId {
     let slug = if slug.is_empty() { "loop" } else { &slug };
     let now = clock::now().to_string();
     let tag = session.map(session_tag).unwrap_or_default();
-    let digest = Digest::of_parts([tag.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes()]);
+    let digest =
+        Digest::of_parts([tag.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes(), &[salt]]);
     LoopId::new(format!("{slug}-{tag}{}", &digest.short()[tag.len()..]))
 }
 
