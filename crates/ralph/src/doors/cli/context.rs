@@ -216,7 +216,11 @@ impl CommandContext {
         }
         let Some(chosen) = loop_choice::choose(&fitting, ambiguity) else {
             let all: Vec<ShortId> = loops.iter().map(ShortId::of).collect();
-            let choices: Vec<String> = fitting.iter().map(|(id, state)| choice(id, state, &all)).collect();
+            let mut choices: Vec<String> =
+                fitting.iter().take(MOST_CHOICES).map(|(id, state)| choice(id, state, &all)).collect();
+            if fitting.len() > MOST_CHOICES {
+                choices.push(format!("  and {} older", fitting.len() - MOST_CHOICES));
+            }
             return Err(CommandError::new(exit::USAGE, format!("`{word}` matches several loops"))
                 .hint(format!("name one of them:\n{}", choices.join("\n"))));
         };
@@ -231,6 +235,9 @@ impl CommandContext {
         Ok(self.found.get_or_init(|| chosen.clone()).clone())
     }
 }
+
+/// How many loops are offered when a word fits several.
+const MOST_CHOICES: usize = 10;
 
 /// A loop to choose from: its short id, its state, its task.
 fn choice(id: &LoopId, state: &State, all: &[ShortId]) -> String {

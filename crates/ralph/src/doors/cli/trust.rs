@@ -30,6 +30,7 @@ ralph trust --show             show them and their SHA-256\n  \
 ralph trust --hash SHA256      accept exactly this content without asking (for CI)\n  \
 ralph trust --restore          put the accepted definition back after the file was changed"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Arguments {
     /// Show what would run and its SHA-256, without accepting
     #[arg(long)]
