@@ -26,6 +26,7 @@ mod holes_process;
 mod holes_small;
 mod hook;
 mod init;
+mod init_samples;
 mod interleavings;
 mod laws;
 mod layouts;

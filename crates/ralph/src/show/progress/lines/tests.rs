@@ -131,10 +131,7 @@ fn a_resumed_loop_shows_its_progress() {
     let (plan, state) = (sample::plan(), sample::blocked());
     assert_eq!(
         sample::lines().of(&LoopEvent::begins(&plan, &state)),
-        [
-            "loop dws7 resumed: Fix the tests of the parser: 測試 must pass",
-            "  so far 1 iteration, 3m, $0.12"
-        ]
+        ["loop dws7 resumed: Fix the tests of the parser: 測試 must pass", "  so far 1 iteration, 3m, $0.12"]
     );
 }
 
