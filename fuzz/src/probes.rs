@@ -337,6 +337,7 @@ fn facts(export: ExportSeen) -> Facts {
         rewritten: Vec::new(),
         failed_elsewhere: Vec::new(),
         is_second_look: false,
+        gates_ran_now: true,
         arrived: now,
         now,
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a") },

@@ -7,6 +7,7 @@ pub mod control_word;
 pub mod loop_file;
 pub mod promise;
 mod prose;
+pub mod quality_files;
 pub mod results;
 pub mod start_request;
 pub mod state_file;

@@ -9,5 +9,6 @@ pub mod facts;
 pub mod line;
 pub mod loop_choice;
 pub mod loop_event;
+pub mod ship;
 pub mod state;
 pub mod transition;

@@ -11,6 +11,7 @@ pub mod lang;
 pub mod loop_row;
 pub mod loop_texts;
 pub mod prompt;
+pub mod proof;
 pub mod report;
 pub mod role_briefing;
 pub mod sarif;

@@ -4,7 +4,8 @@
 //! module uses only those below it (checked by `tests/it/rooms.rs`):
 //! - `doors`: the hook and the commands
 //! - `loops`: the life cycle of a loop: judged, attached to a session, driven, reported
-//! - `checks`: what "done" requires: gates, task list, promise, markers, hygiene
+//! - `checks`: what "done" requires: gates, task list, promise, markers, hygiene, pull request, CI, merge
+//! - `forge`: the host of the repository and its pull requests
 //! - `clients`: everything specific to one agent client
 //! - `show`: the terminal, the progress of a loop, exit codes, the language
 //! - `store`: recorded state, and files exported to a repo
@@ -16,6 +17,7 @@
 mod checks;
 mod clients;
 mod doors;
+mod forge;
 mod loops;
 mod show;
 mod store;
@@ -38,6 +40,9 @@ pub fn run_with(clients: &'static [&'static Client]) -> ExitCode {
     show::terminal::crash::explain_panics();
     clients::list::register(clients);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(exit_code) = work_tree::view::called(&arguments) {
+        return exit_code;
+    }
     let exit_code = match doors::hook::called(&arguments) {
         Some((client, options)) => {
             sys::proc::forbid_debuggers();

@@ -5,10 +5,13 @@ pub(crate) mod effective_gates;
 pub(crate) mod exports;
 pub(crate) mod home;
 pub(crate) mod ledger;
+mod ledger_heads;
 pub(crate) mod notices;
 pub(crate) mod repo;
 pub(crate) mod rewritten_files;
 pub(crate) mod sessions;
 pub(crate) mod settings;
+#[allow(dead_code, reason = "recorded by loops and sessions once levels are decided")]
+pub(crate) mod start_contents;
 pub(crate) mod trust;
 pub(crate) mod workspace;

@@ -209,7 +209,8 @@ mod tests {
     use crate::model::verdict::Reason;
 
     fn started() -> State {
-        let goal = Goal { task: "x".into(), promise: None, list: None, archive: false, lang: None };
+        let goal =
+            Goal { task: "x".into(), promise: None, list: None, archive: false, lang: None, ship: None };
         let mut state = State::default();
         take(
             &mut state,

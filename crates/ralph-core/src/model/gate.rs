@@ -8,6 +8,7 @@ use crate::model::id::{Digest, GateName};
 use crate::model::results::{Failure, Results};
 use crate::model::results_source::ResultsSource;
 
+pub mod calls;
 pub mod outcome;
 pub mod plan;
 pub mod receipt;
@@ -38,6 +39,14 @@ pub struct Gate {
     /// of the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<ResultsSource>,
+    /// Whether it may run on a changed view of the tree as well (databases, ports: `rerun: false`). Not part of the
+    /// definition: it changes no result.
+    #[serde(default = "may_rerun", skip_serializing_if = "Clone::clone")]
+    pub rerun: bool,
+}
+
+fn may_rerun() -> bool {
+    true
 }
 
 impl Gate {
@@ -54,6 +63,7 @@ impl Gate {
             retries: 0,
             order: GateOrder::AfterAllAbove,
             results: None,
+            rerun: true,
         }
     }
 }

@@ -93,12 +93,12 @@ fn properties(report: &GateReport) -> String {
     format!("    <properties>\n{}    </properties>\n", lines.collect::<String>())
 }
 
-fn attribute(value: &str) -> String {
+pub(super) fn attribute(value: &str) -> String {
     text(value).replace('"', "&quot;").replace('\n', "&#10;").replace('\t', "&#9;")
 }
 
 /// Removes characters that XML 1.0 does not allow.
-fn text(value: &str) -> String {
+pub(super) fn text(value: &str) -> String {
     let can_be_held = |c: &char| {
         matches!(c, '\n' | '\t') || *c >= ' ' && !matches!(c, '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
     };

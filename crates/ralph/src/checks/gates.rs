@@ -34,10 +34,11 @@ mod gates_lock;
 mod one_gate;
 pub(crate) mod receipts;
 mod report_files;
+pub(crate) mod viewed;
 
 use environment::GateEnvironment;
 pub(crate) use gates_lock::GatesLock;
-use one_gate::FinishedGate;
+use one_gate::{FinishedGate, GatePlace};
 
 /// How often all gates are re-run because one of them changed the tree.
 const MOST_PASSES: usize = 3;
@@ -148,6 +149,18 @@ impl GateRunOptions<'_> {
             }
         }
         Ok(GatesSeen { moved, ..self.seen(&tree, &inputs, pass_results, unsettled) })
+    }
+
+    fn place(&self) -> GatePlace<'_> {
+        GatePlace {
+            root: self.root,
+            environment: self.environment,
+            mark: self.mark,
+            logs: &self.logs,
+            excerpt: self.excerpt,
+            stop: self.stop,
+            view: None,
+        }
     }
 
     fn seen(
@@ -281,13 +294,13 @@ impl<'a> GatePass<'a> {
                     watch.started(gate);
                     let (own, run) = (sender.clone(), self.run);
                     let spawned = std::thread::Builder::new().spawn_scoped(scope, move || {
-                        let ran = one_gate::run(gate, run);
+                        let ran = one_gate::run(gate, &run.place());
                         // The receiver is gone only if this pass was aborted.
                         let _receiver_gone = own.send((at, ran));
                     });
                     if spawned.is_err() {
                         // No thread could be started: run here, which reports the same problem if it persists.
-                        let _sent = sender.send((at, one_gate::run(gate, run)));
+                        let _sent = sender.send((at, one_gate::run(gate, &run.place())));
                     }
                 }
                 if self.running == 0 && self.finished.is_empty() {

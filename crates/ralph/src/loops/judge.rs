@@ -13,19 +13,21 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::finding::Finding;
+use ralph_core::model::finding::{Finding, GatesSeen, ShipOutcome};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
 use ralph_core::model::id::{LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
+use ralph_core::model::ship::{AuditRule, ShipAction};
 use ralph_core::model::verdict::EvaluationError;
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{
     GateObserver, GateRunOptions, GatesLock, ReceiptCoverage, ReceiptReuse, receipts,
 };
-use crate::checks::{hygiene, markers, promise, tasks};
+use crate::checks::ship::Shipping;
+use crate::checks::{hygiene, markers, promise, quality_files, tasks};
 use crate::loops::report;
 use crate::store::effective_gates::EffectiveGates;
 use crate::store::exports::loop_file::LoopFileOnDisk;
@@ -71,7 +73,20 @@ pub(crate) struct JudgeCase<'a> {
     pub(crate) tree_memory: Arc<TreeMemory>,
     /// The tree before the driver's first agent run.
     pub(crate) found: Option<Arc<Tree>>,
+    /// The way to the goal beyond the gates, if the loop has one.
+    pub(crate) shipping: Option<Result<Shipping, EvaluationError>>,
+    /// What this process saw of the gates at its last look, for the same files: a poll runs no gate.
+    pub(crate) kept_gates: Option<GatesSeen>,
 }
+
+/// What was found, and whether the gates ran for it.
+struct GatheredFindings {
+    findings: Vec<Finding>,
+    gates_ran: bool,
+}
+
+/// The most steps beyond the gates in one judgement: a switch, commit, push, pull request and merge are five.
+const MOST_ACTIONS: u32 = 12;
 
 /// How to run the checks this time.
 pub(crate) struct JudgeOptions<'a> {
@@ -148,6 +163,8 @@ impl<'a> JudgeCase<'a> {
             rewritten: None,
             tree_memory: Arc::default(),
             found: None,
+            shipping: None,
+            kept_gates: None,
         }
     }
 }
@@ -163,14 +180,31 @@ impl JudgeCase<'_> {
         let gates = &self.effective.config.gates;
         trace::step(|| format!("found the repo and its effective gates: {}", gates.len()));
         let mut facts = self.facts(options)?;
+        let mut kept = self.kept_gates.clone();
+        let mut actions = 0;
         loop {
-            let (before, decision) = self.step(&mut facts)?;
+            let (before, mut decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
-            if decision != Decision::Gather {
-                return Ok(Judged { decision, facts, before });
+            match &decision {
+                Decision::Gather => {
+                    facts.is_second_look = facts.findings.is_some() && facts.gates_ran_now;
+                    kept = kept.filter(|_| facts.findings.is_none());
+                }
+                Decision::Act(action) if actions < MOST_ACTIONS => {
+                    actions += 1;
+                    self.act(action)?;
+                    kept = facts.gates().cloned();
+                }
+                Decision::Act(_) => {
+                    let what = "too many steps in one judgement".to_owned();
+                    decision = Decision::Wait { what, until: None };
+                    return Ok(Judged { decision, facts, before });
+                }
+                _ => return Ok(Judged { decision, facts, before }),
             }
-            facts.is_second_look = facts.findings.is_some();
-            facts.findings = Some(self.gather(options, watch)?);
+            let gathered = self.gather(options, watch, kept.take())?;
+            facts.gates_ran_now |= gathered.gates_ran;
+            facts.findings = Some(gathered.findings);
             facts.failed_elsewhere = self.trees_failed_in_other_loops(&facts);
             watch.gathered();
             facts.now = clock::now();
@@ -208,7 +242,8 @@ impl JudgeCase<'_> {
     ) -> Result<Judged, EngineError> {
         self.workspace.repo_home.create()?;
         let mut facts = self.facts(options)?;
-        facts.findings = Some(self.gather(options, watch)?);
+        facts.findings = Some(self.gather(options, watch, None)?.findings);
+        facts.gates_ran_now = true;
         let gates = self.effective.config.gates.iter().map(|gate| gate.name.clone()).collect();
         self.append(&[Event::RanWithoutVerdict { gates }])?;
         let before = State::default();
@@ -237,6 +272,7 @@ impl JudgeCase<'_> {
             failed_elsewhere: Vec::new(),
             findings: None,
             is_second_look: false,
+            gates_ran_now: false,
         })
     }
 
@@ -277,8 +313,79 @@ impl JudgeCase<'_> {
             Check::PromiseWithoutGates => !has_gates,
             Check::MarkersWithoutGates => config.enabled && !has_gates && !self.markers.is_empty(),
             Check::Hygiene => config.enabled,
+            Check::Audit | Check::EvidenceFile | Check::GateFile => self.requires_claim_file(*check),
+            Check::PullRequest | Check::Ci | Check::Merge => self.shipping.is_some(),
         };
         self.preset.done_when.iter().copied().filter(applies).collect()
+    }
+
+    /// Whether a claim file is required: the repo asks for it, it exists already, or the loop's promise is about it. One
+    /// that our own gates write says nothing more than they do.
+    fn requires_claim_file(&self, check: Check) -> bool {
+        let Some(Ok(shipping)) = &self.shipping else { return false };
+        let Some(file) = quality_files::file_of(check) else { return false };
+        let writes =
+            |gate: &Gate| gate.writes.iter().any(|written| written == file) || gate.run.contains("qa:gate");
+        if check == Check::GateFile && self.effective.config.gates.iter().any(writes) {
+            return false;
+        }
+        let plan = shipping.plan();
+        let is_asked_for = check == Check::Audit && plan.settings.audit == AuditRule::Required;
+        plan.by_promise || is_asked_for || self.workspace.repo.root.join(file).exists()
+    }
+
+    /// Does one step beyond the gates and records it.
+    fn act(&self, action: &ShipAction) -> Result<(), EngineError> {
+        let Some(Ok(shipping)) = &self.shipping else { return Ok(()) };
+        let events = shipping.act(action);
+        trace::step(|| format!("acted: {action:?}"));
+        if events.is_empty() { Ok(()) } else { self.append(&events) }
+    }
+
+    /// The result of a step beyond the gates; news from the forge are recorded.
+    fn look_at_forge(&self, check: Check) -> Result<Finding, EngineError> {
+        let outcome = match &self.shipping {
+            Some(Ok(shipping)) => {
+                let outcome = shipping.look(check, &self.ledger.state()?.ship);
+                let news = shipping.news(&self.ledger.state()?.ship);
+                if !news.is_empty() {
+                    self.append(&news)?;
+                }
+                outcome
+            }
+            Some(Err(trouble)) => ShipOutcome::CannotTell(trouble.clone()),
+            None => ShipOutcome::Passed,
+        };
+        Ok(Finding::Ship { check, outcome })
+    }
+
+    fn look_at_claim_file(&self, check: Check) -> Result<Finding, EngineError> {
+        let Some(tree) = self.current_tree()? else {
+            let trouble = EvaluationError::Tree { why: "it changes while it is read".into() };
+            return Ok(Finding::NotEvaluated { check, trouble });
+        };
+        let state = self.ledger.state()?;
+        let (outcome, bound) = quality_files::check(check, &self.workspace.repo.root, &state.ship, &tree);
+        if let Some(bound) = bound {
+            self.append(&[bound])?;
+        }
+        Ok(Finding::Ship { check, outcome })
+    }
+
+    /// The fingerprint of the files now, as the gates would see it.
+    fn current_tree(&self) -> Result<Option<TreeHash>, EngineError> {
+        let pinned = match &self.found {
+            Some(found) => Some(found.rules().clone()),
+            None => self.pinned_rules()?,
+        };
+        let export = self.export();
+        let mut reader = tree_reader(self.workspace, Some(self.effective))
+            .own_files(|| export.own_file().into_iter().collect())
+            .remembering(&self.tree_memory);
+        if let Some(rules) = &pinned {
+            reader = reader.pinned_rules(rules);
+        }
+        Ok(reader.read().ok().map(|tree| TreeHash::new(tree.hash())))
     }
 
     /// One transition under the lock: fold, decide, record, and export to the repo.
@@ -311,7 +418,11 @@ impl JudgeCase<'_> {
             _ if !self.exports_state() => Ok(()),
             Decision::Block { .. } if ledger.state().attempts > 0 => self.export().write(ledger.state()),
             Decision::Allow { .. } => self.export().remove(),
-            Decision::Gather | Decision::Block { .. } | Decision::Wait { .. } | Decision::Ignore(_) => Ok(()),
+            Decision::Gather
+            | Decision::Act(_)
+            | Decision::Block { .. }
+            | Decision::Wait { .. }
+            | Decision::Ignore(_) => Ok(()),
         };
     }
 
@@ -320,16 +431,30 @@ impl JudgeCase<'_> {
         &self,
         options: &JudgeOptions<'_>,
         watch: &mut dyn GateObserver,
-    ) -> Result<Vec<Finding>, EngineError> {
+        kept: Option<GatesSeen>,
+    ) -> Result<GatheredFindings, EngineError> {
         if let Some(trouble) = self.evaluation_error() {
-            return Ok(vec![Finding::NotEvaluated { check: Check::Gates, trouble }]);
+            let findings = vec![Finding::NotEvaluated { check: Check::Gates, trouble }];
+            return Ok(GatheredFindings { findings, gates_ran: false });
+        }
+        if let Some(Ok(shipping)) = &self.shipping {
+            shipping.look_again();
         }
         let mut findings: Vec<Finding> = Vec::new();
+        let mut gates_ran = false;
         for check in self.checks() {
             let is_stopped = findings.iter().any(|finding| finding.answer() != CheckResult::Pass);
             findings.extend(match check {
-                Check::Gates if is_stopped => None,
-                Check::Gates => Some(self.run_gates(&self.effective.config.gates, options, watch)?),
+                Check::Gates | Check::PullRequest | Check::Ci | Check::Merge if is_stopped => None,
+                Check::PullRequest | Check::Ci | Check::Merge => Some(self.look_at_forge(check)?),
+                Check::Audit | Check::EvidenceFile | Check::GateFile => Some(self.look_at_claim_file(check)?),
+                Check::Gates if self.are_about_these_files(kept.as_ref())? => {
+                    kept.clone().map(Finding::Gates)
+                }
+                Check::Gates => Some({
+                    gates_ran = true;
+                    self.run_gates(&self.effective.config.gates, options, watch)?
+                }),
                 Check::TaskList => self.session_stop.as_ref().and_then(tasks::check),
                 Check::Promise | Check::PromiseWithoutGates => {
                     self.session_stop.as_ref().and_then(promise::check)
@@ -342,7 +467,13 @@ impl JudgeCase<'_> {
                 )),
             });
         }
-        Ok(findings)
+        Ok(GatheredFindings { findings, gates_ran })
+    }
+
+    /// Whether gates that ran before in this process passed on the files as they are now.
+    fn are_about_these_files(&self, kept: Option<&GatesSeen>) -> Result<bool, EngineError> {
+        let Some(kept) = kept.filter(|kept| kept.answer() == CheckResult::Pass) else { return Ok(false) };
+        Ok(self.current_tree()?.as_ref() == Some(&kept.tree))
     }
 
     /// Why no check can be evaluated.
@@ -365,8 +496,9 @@ impl JudgeCase<'_> {
             Some(found) => Some(found.rules().clone()),
             None => self.pinned_rules()?,
         };
+        let export = self.export();
         let mut reader = tree_reader(self.workspace, Some(self.effective))
-            .own_files(|| self.export().own_file().into_iter().collect());
+            .own_files(|| export.own_file().into_iter().collect());
         // The decision must not depend on anything that other processes could have written.
         if options.fresh || !self.uses_receipts {
             reader = reader.remembering(&self.tree_memory);

@@ -17,6 +17,7 @@
 
 mod bytes;
 mod content;
+mod file_list;
 mod file_stamp;
 mod git;
 mod ignores;
@@ -39,6 +40,7 @@ use std::{fs, io};
 use globset::GlobSet;
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::file_list::{CountedFile, CountedKind, FileList, TreeStamps};
 use self::file_stamp::{FileStamp, FileTime};
 pub(crate) use self::git::GitUse;
 pub(crate) use self::ignores::IgnoreRules;
@@ -376,7 +378,7 @@ impl Tree {
 }
 
 /// One line of the manifest.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     path: Box<[u8]>,
     fact: ManifestFact,

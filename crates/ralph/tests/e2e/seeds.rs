@@ -19,25 +19,19 @@ fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
 /// A stand-in for `pnpm` that fails where there is a file `fails-SCRIPT`.
 const PNPM: &str = "test ! -e \"fails-$1\"";
 
-/// cc-workflow's and Trellis's example configurations from their code blocks, with the state file that each document shows.
-const EXAMPLES: [(fn(&str) -> Sandbox, &str, &str); 2] = [
-    (
-        Sandbox::ideal,
-        "# .ideal/worktree.yaml\nverify:\n  - pnpm lint\n  - pnpm typecheck\n  - pnpm test\n",
-        ".ideal/.verify-state.json",
-    ),
-    (
-        Sandbox::trellis,
-        "verify:\n  - pnpm lint\n  - pnpm typecheck\n  # - pnpm test\n  # - pnpm build\n",
-        ".trellis/.ralph-state.json",
-    ),
-];
+/// cc-workflow's example configuration, from its code block.
+const IDEAL: &str = "# .ideal/worktree.yaml\nverify:\n  - pnpm lint\n  - pnpm typecheck\n  - pnpm test\n";
+
+/// Trellis's.
+const TRELLIS: &str = "verify:\n  - pnpm lint\n  - pnpm typecheck\n  # - pnpm test\n  # - pnpm build\n";
 
 #[test]
 fn the_check_agent_of_cc_workflow_and_trellis_is_blocked_by_their_example_commands() {
     let claude = Claude::for_test();
-    for (make, example, state_file) in EXAMPLES {
-        let mut sandbox = make(example);
+    for (mut sandbox, state_file) in [
+        (Sandbox::ideal(IDEAL), ".ideal/.verify-state.json"),
+        (Sandbox::trellis(TRELLIS), ".trellis/.ralph-state.json"),
+    ] {
         sandbox.program("pnpm", PNPM);
         sandbox.file("fails-typecheck", "");
         let turns = vec![

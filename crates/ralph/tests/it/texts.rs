@@ -64,7 +64,7 @@ fn commands(name: &str, sandbox: &Sandbox, all: &[&[&str]]) {
 fn help() {
     let sandbox = Sandbox::new();
     commands("help", &sandbox, &[&["--help"]]);
-    let subcommands = "init verify ls show status log loop report diff start state pause resume cancel reset trust doctor \
+    let subcommands = "init verify prove ls show status log loop report diff start state pause resume cancel reset trust doctor \
                        completions man schema hook";
     for command in subcommands.split_whitespace() {
         commands(&format!("help_{command}"), &sandbox, &[&[command, "--help"]]);

@@ -37,6 +37,28 @@ impl Results {
         }
         self
     }
+
+    /// All tests with their outcome, for a comparison by name; texts are cleaned as in [`kept`](Self::kept), details dropped.
+    pub fn all_tests(mut self, clean: impl Fn(&str) -> String) -> Self {
+        /// More tests than this are not compared by name.
+        const MOST_TESTS: usize = 50_000;
+        let line = |text: &str, most| detail::shortened(&clean(text).replace(['\n', '\t'], " "), most);
+        self.partial |= self.tests.len() > MOST_TESTS;
+        self.tests.truncate(MOST_TESTS);
+        self.problems.truncate(MOST_FAILURES);
+        for test in &mut self.tests {
+            test.name = line(&test.name, LONGEST_NAME);
+            test.file = test.file.as_deref().map(|file| line(file, LONGEST_NAME));
+            test.message = line(&test.message, detail::LONGEST_MESSAGE);
+            test.detail.clear();
+        }
+        for problem in &mut self.problems {
+            problem.file = problem.file.as_deref().map(|file| line(file, LONGEST_NAME));
+            problem.code = problem.code.as_deref().map(|code| line(code, LONGEST_NAME));
+            problem.message = line(&problem.message, detail::LONGEST_MESSAGE);
+        }
+        self
+    }
 }
 
 /// A detail in at most so many characters: its first lines, then expected and actual values, then its ends.

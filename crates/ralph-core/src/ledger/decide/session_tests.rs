@@ -11,13 +11,20 @@ use crate::model::budget::Budget;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::layout::Clocks;
 use crate::model::limits::{Limits, Origin};
-use crate::model::preset::{self, Check, Preset};
+use crate::model::preset::{self, Preset};
 use crate::model::promise_seen::NearMiss;
 
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 
 fn goal() -> Goal {
-    Goal { task: "make it work".into(), promise: Some("DONE".into()), list: None, archive: false, lang: None }
+    Goal {
+        task: "make it work".into(),
+        promise: Some("DONE".into()),
+        list: None,
+        archive: false,
+        lang: None,
+        ship: None,
+    }
 }
 
 fn started(preset: &Preset, budget: &Budget) -> Loop {

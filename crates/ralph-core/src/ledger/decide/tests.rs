@@ -14,7 +14,6 @@ use crate::model::id::{AgentId, Digest, SessionId};
 use crate::model::layout::Layout;
 use crate::model::limits::{Limits, Origin, WithOrigin};
 use crate::model::preset;
-use crate::model::preset::Check;
 
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).expect("a time")
@@ -112,6 +111,7 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
         rewritten: Vec::new(),
         failed_elsewhere: Vec::new(),
         is_second_look: false,
+        gates_ran_now: true,
         arrived: at(0),
         now: at(0),
         subject: Subject::SubAgent { name: "check".into(), id: AgentId::new("a1") },

@@ -121,6 +121,7 @@ mod tests {
             writes: Vec::new(),
             retries: 0,
             results: None,
+            rerun: true,
             order,
         }
     }

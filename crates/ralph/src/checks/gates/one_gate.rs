@@ -13,9 +13,24 @@ use ralph_core::model::results::Results;
 use ralph_core::model::secrets::Secrets;
 use ralph_core::say::excerpt::excerpt;
 
-use super::{GRACE, GateRunOptions, output_digest, report_files};
-use crate::sys::proc::{self, Captured, FinishedJob, Job, Program, ShutdownRules, Termination};
+use super::environment::GateEnvironment;
+use super::{GRACE, output_digest, report_files};
+use crate::sys::proc::{self, Captured, FinishedJob, Job, Program, ShutdownRules, StopRequest, Termination};
 use crate::sys::{clock, short_command};
+use crate::work_tree::view::{TreeView, ViewEntrance};
+
+/// Where and how a gate runs.
+pub(super) struct GatePlace<'a> {
+    pub(super) root: &'a Path,
+    pub(super) environment: &'a GateEnvironment,
+    /// The prefix of its processes' marks.
+    pub(super) mark: &'a str,
+    pub(super) logs: &'a Path,
+    pub(super) excerpt: usize,
+    pub(super) stop: &'a StopRequest,
+    /// Runs in this view instead of the tree. All its tests are kept by name.
+    pub(super) view: Option<&'a TreeView>,
+}
 
 /// A gate's result before the tree is read again.
 pub(super) struct FinishedGate {
@@ -29,7 +44,7 @@ pub(super) struct FinishedGate {
     pub(super) results: Option<Results>,
 }
 
-pub(super) fn run(gate: &Gate, run: &GateRunOptions<'_>) -> FinishedGate {
+pub(super) fn run(gate: &Gate, run: &GatePlace<'_>) -> FinishedGate {
     let mut runs = 0;
     loop {
         runs += 1;
@@ -42,13 +57,18 @@ pub(super) fn run(gate: &Gate, run: &GateRunOptions<'_>) -> FinishedGate {
     }
 }
 
-fn run_once(gate: &Gate, run: &GateRunOptions<'_>, runs: u32) -> FinishedGate {
+fn run_once(gate: &Gate, run: &GatePlace<'_>, runs: u32) -> FinishedGate {
     let name = format!("{}-{}-{runs}", std::process::id(), slug(gate.name.as_str()));
     let log = run.logs.join(format!("{}-{name}.log", clock::now().strftime("%Y%m%dT%H%M%S%.3f")));
     let begun = SystemTime::from(clock::now());
-    let ended = proc::run(
+    let entrance = run.view.and_then(|view| view.entrance(&gate.run));
+    let command = match &entrance {
+        Some(ViewEntrance { program, arguments, .. }) => Program::Program { program, arguments, stdin: None },
+        None => Program::Shell(&gate.run),
+    };
+    let mut ended = proc::run(
         &Job {
-            command: Program::Shell(&gate.run),
+            command,
             dir: run.root,
             env: &run.environment.variables,
             timeout: gate.timeout,
@@ -61,8 +81,12 @@ fn run_once(gate: &Gate, run: &GateRunOptions<'_>, runs: u32) -> FinishedGate {
     );
     let secrets = &run.environment.secrets;
     let text = foreign_text::clean(&joined_output(&ended.output), secrets);
-    let read = named_results(gate, run.root, &text, begun)
-        .or_else(|| read_results(&ended.output, &text, &log, secrets));
+    let passed = ended.how == Termination::Exited { code: 0 };
+    if let Some(why) = entrance.filter(|_| !passed).and_then(|entrance| not_entered(&text, &entrance)) {
+        ended.how = Termination::CouldNotStart { why };
+    }
+    let read =
+        named_results(gate, run, &text, begun).or_else(|| read_results(&ended.output, &text, &log, secrets));
     let plain = foreign_text::defused(&text);
     let has_failing_tests = read.as_ref().is_some_and(|read| read.counts.failed > 0);
     let outcome = outcome(gate, run, &ended, &plain, has_failing_tests);
@@ -72,17 +96,35 @@ fn run_once(gate: &Gate, run: &GateRunOptions<'_>, runs: u32) -> FinishedGate {
     let results = read.map(|mut read| {
         read.name_files_from(&run.root.to_string_lossy());
         let clean = |text: &str| foreign_text::clean_for_agent(text.as_bytes(), secrets);
+        if run.view.is_some() {
+            return read.all_tests(clean);
+        }
         read.kept(outcome == GateOutcome::Passed, clean)
     });
     FinishedGate { outcome, took: ended.took, runs, log, output, excerpt: shown, results }
 }
 
 /// The results that the config specifies for the gate.
-fn named_results(gate: &Gate, root: &Path, text: &str, begun: SystemTime) -> Option<Results> {
+fn named_results(gate: &Gate, run: &GatePlace<'_>, text: &str, begun: SystemTime) -> Option<Results> {
     let source = gate.results.as_ref()?;
-    match &source.files {
-        Some(files) => report_files::read(root, files, source.format, begun),
-        None => results::read_as(source.format, text),
+    match (&source.files, run.view) {
+        (Some(files), None) => report_files::read(run.root, files, source.format, begun),
+        (Some(files), Some(view)) => {
+            let scratch = tempfile::tempdir_in(run.logs).ok()?;
+            let root = view.files_below(&report_files::literal_part(files), scratch.path()).ok()?;
+            report_files::read(&root, files, source.format, begun)
+        }
+        (None, _) => results::read_as(source.format, text),
+    }
+}
+
+/// Why a command did not run in the view, if so: it could not be entered, or its memory was full.
+fn not_entered(text: &str, entrance: &ViewEntrance) -> Option<String> {
+    const FULL: [&str; 2] = ["No space left on device", "os error 28"];
+    let message = text.lines().find_map(|line| line.split_once(entrance.token.as_str()));
+    match message {
+        Some((_, why)) => Some(format!("the view could not be entered: {}", why.trim())),
+        None => FULL.iter().any(|full| text.contains(full)).then(|| "no space left in the view".to_owned()),
     }
 }
 
@@ -122,7 +164,7 @@ fn append_end_of(log: &Path, bytes: &mut Vec<u8>) -> io::Result<u64> {
 
 fn outcome(
     gate: &Gate,
-    run: &GateRunOptions<'_>,
+    run: &GatePlace<'_>,
     ended: &FinishedJob,
     plain: &str,
     has_failing_tests: bool,
@@ -153,7 +195,7 @@ fn outcome(
 
 /// Why a command with the shell's "not run" exit codes did not start: the shell reported it, the command exits so itself,
 /// or its program does not exist.
-fn why_not_started(gate: &Gate, run: &GateRunOptions<'_>, code: i32, plain: &str) -> Option<String> {
+fn why_not_started(gate: &Gate, run: &GatePlace<'_>, code: i32, plain: &str) -> Option<String> {
     if let Some(line) = shell_found_no_program(plain) {
         return Some(line.to_owned());
     }
@@ -174,7 +216,7 @@ fn exits_by_itself_with(command: &str, code: i32) -> bool {
 }
 
 /// Whether the shell resolves this word to a program, path or builtin. Words that need expansion are not checked.
-fn shell_resolves(program: &str, run: &GateRunOptions<'_>) -> bool {
+fn shell_resolves(program: &str, run: &GatePlace<'_>) -> bool {
     const PATIENCE: Duration = Duration::from_secs(10);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/+-".contains(c);
     if !program.chars().all(is_plain) {

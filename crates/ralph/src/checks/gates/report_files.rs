@@ -34,11 +34,14 @@ pub(super) fn read(root: &Path, glob: &str, format: ResultFormat, begun: SystemT
     all
 }
 
+/// The path before the first wildcard.
+pub(super) fn literal_part(glob: &str) -> PathBuf {
+    glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect()
+}
+
 fn written_since(root: &Path, glob: &str, matcher: &GlobMatcher, since: SystemTime) -> Vec<PathBuf> {
     // Reports are often in large ignored folders, so walk only below the path before the first wildcard.
-    let literal =
-        glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect::<Vec<_>>().join("/");
-    let base = root.join(literal);
+    let base = root.join(literal_part(glob));
     let is_new = |path: &Path| {
         let metadata = fs::symlink_metadata(path);
         metadata.is_ok_and(|metadata| metadata.is_file() && metadata.modified().is_ok_and(|at| at >= since))

@@ -471,7 +471,7 @@ impl GuardedStop<'_> {
             // The agent waits for its own background work; other waits are reported.
             Decision::Wait { until: None, .. } => Ok(HookReply::Silent),
             Decision::Wait { what, .. } => Ok(notify_user(waiting_line(what))),
-            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 

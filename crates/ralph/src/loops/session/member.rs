@@ -411,7 +411,7 @@ impl MemberStop<'_> {
             Decision::Wait { what, .. } => {
                 Ok(HookReply::Notify { user: Some(waiting_line(what)), agent: None })
             }
-            Decision::Gather | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Ignore(_) => Ok(HookReply::Silent),
         }
     }
 }

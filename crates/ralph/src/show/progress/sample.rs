@@ -39,6 +39,7 @@ pub(crate) fn gate(name: &str, run: &str) -> Gate {
         writes: Vec::new(),
         retries: 0,
         results: None,
+        rerun: true,
         order: GateOrder::AfterAllAbove,
     }
 }
@@ -70,6 +71,7 @@ pub(crate) fn plan() -> DrivePlan {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
         },
         profile,
         options: DriveOptions {

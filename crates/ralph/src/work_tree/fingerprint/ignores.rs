@@ -68,13 +68,13 @@ impl IgnoreRules {
 /// The effective rules in one folder, including those of its parents.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
-    now: View,
-    pinned: Option<View>,
+    now: TreeView,
+    pinned: Option<TreeView>,
 }
 
 /// The same folder under one set of rules.
 #[derive(Clone, Default)]
-struct View {
+struct TreeView {
     rules: Option<Arc<Level>>,
     /// The folder itself is ignored, and so is everything in it, whatever deeper rules say.
     ignored: bool,
@@ -89,7 +89,7 @@ struct Level {
 impl Scope {
     /// The scope outside of any folder with rules.
     pub(super) fn outermost(pinned: bool) -> Self {
-        Self { now: View::default(), pinned: pinned.then(View::default) }
+        Self { now: TreeView::default(), pinned: pinned.then(TreeView::default) }
     }
 
     /// Adds the current and the pinned `.gitignore` of `folder` (absolute).
@@ -130,7 +130,7 @@ impl Scope {
     pub(super) fn start_over_if_ignored(&mut self) {
         for view in [Some(&mut self.now), self.pinned.as_mut()].into_iter().flatten() {
             if view.ignored {
-                *view = View::default();
+                *view = TreeView::default();
             }
         }
     }
@@ -148,13 +148,13 @@ impl Scope {
 
     fn views_are_same(&self) -> bool {
         self.pinned.as_ref().is_some_and(|pinned| {
-            let rules = |view: &View| view.rules.as_ref().map(Arc::as_ptr);
+            let rules = |view: &TreeView| view.rules.as_ref().map(Arc::as_ptr);
             pinned.ignored == self.now.ignored && rules(pinned) == rules(&self.now)
         })
     }
 }
 
-impl View {
+impl TreeView {
     fn add(&mut self, folder: &Path, text: Option<&[u8]>) {
         if let Some(matcher) = text.and_then(|text| parse(folder, text)) {
             self.rules = Some(Arc::new(Level { matcher, above: self.rules.take() }));
