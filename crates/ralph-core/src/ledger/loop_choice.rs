@@ -89,7 +89,7 @@ mod tests {
 
     fn state(status: Status) -> State {
         let task = "Fix the Login tests".to_owned();
-        let goal = Goal { task, promise: None, list: None, archive: false, lang: None };
+        let goal = Goal { task, promise: None, list: None, archive: false, lang: None, ship: None };
         State { status, goal: Some(goal), ..State::default() }
     }
 
