@@ -11,10 +11,11 @@ use crate::{driver, instructions, memory, reading};
 type Measure = fn(&Programs, &Rounds) -> io::Result<Vec<Figure>>;
 
 /// By the name that selects one. Figures with thousands of files come last: the disk stays busy with them for a while.
-pub(crate) const ALL: [(&str, Measure); 12] = [
+pub(crate) const ALL: [(&str, Measure); 13] = [
     ("start", start),
     ("judged", judged),
     ("ledger", ledger),
+    ("list", list),
     ("against", against),
     ("driver", driver::driver),
     ("transcript", transcript),
@@ -69,6 +70,16 @@ fn start(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
         figures.push(Figure::single(&format!("{name}: instructions"), count, "M").limit(limit));
     }
     Ok(figures)
+}
+
+/// The newest of a thousand loops.
+fn list(programs: &Programs, rounds: &Rounds) -> io::Result<Vec<Figure>> {
+    let scene = Scene::new(programs, 20, ONE_GATE)?;
+    for number in 0..1_000 {
+        crate::contest::run(scene.hook(&stop("check", number)), VERIFIED)?;
+    }
+    let [list] = times(rounds.short, [Contestant::new(|_| Ok(scene.ralph(&["ls"]))).saying("verified")])?;
+    Ok(vec![Figure::of("`ralph ls` among 1,000 loops", &list).limit(Limit::AtMost(100.0))])
 }
 
 /// Judged stops, each of a new agent.

@@ -12,3 +12,4 @@ pub(crate) mod opencode;
 pub(crate) mod plain;
 pub mod profile;
 pub mod stream;
+pub mod suggested_rule;

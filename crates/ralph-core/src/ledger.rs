@@ -7,6 +7,7 @@ pub mod driven;
 pub mod event;
 pub mod facts;
 pub mod line;
+pub mod loop_choice;
 pub mod loop_event;
 pub mod ship;
 pub mod state;

@@ -27,6 +27,7 @@ pub mod results;
 pub mod results_source;
 pub mod secrets;
 pub mod ship;
+pub mod short_id;
 pub mod undo;
 pub mod verdict;
 pub mod visible_text;

@@ -8,6 +8,7 @@ pub mod feedback;
 pub mod help;
 pub mod junit;
 pub mod lang;
+pub mod loop_row;
 pub mod loop_texts;
 pub mod prompt;
 pub mod proof;

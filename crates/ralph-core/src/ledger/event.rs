@@ -17,7 +17,7 @@ use crate::model::gate::receipt::Receipt;
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, Digest, GateName, SessionId, TreeHash};
 use crate::model::layout::Layout;
-use crate::model::limits::Limits;
+use crate::model::limits::{Limits, LimitsRaise};
 use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
 use crate::model::note::NoteValue;
@@ -109,6 +109,10 @@ pub enum Event {
         /// Whether the limits are granted again.
         #[serde(default)]
         renewed: bool,
+    },
+    /// The user grants a driven loop more; one that ended at that limit is open again.
+    LimitsRaised {
+        by: LimitsRaise,
     },
     Cancelled {
         why: CancelCause,

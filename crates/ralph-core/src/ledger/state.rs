@@ -269,7 +269,7 @@ impl State {
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         self.events += 1;
         let paused_since = self.paused_since();
-        self.last_activity = Some(at);
+        let idle_since = self.last_activity.replace(at);
         self.drive.apply(event);
         self.ship.apply(event);
         match event {
@@ -310,6 +310,14 @@ impl State {
             }
             Event::Paused { why } => self.pause(at, why),
             Event::Resumed { renewed } => self.resume(*renewed),
+            Event::LimitsRaised { by } => {
+                self.limits = self.limits.take().map(|limits| limits.raised(by));
+                if let Status::Ended { .. } = self.status {
+                    let idle = idle_since.map_or(0, |since| at.as_second() - since.as_second());
+                    self.paused_seconds += u64::try_from(idle).unwrap_or(0);
+                    self.resume(false);
+                }
+            }
             Event::Unbound => {
                 self.session = None;
                 self.client = None;

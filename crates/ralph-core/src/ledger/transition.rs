@@ -4,11 +4,12 @@
 //! has no effect on this loop.
 
 use crate::claims::agent_report::AgentReport;
-use crate::ledger::event::{CancelCause, Event, PauseCause, ProcessIdentity, TypedError};
+use crate::ledger::event::{CancelCause, Event, PauseCause, ProcessIdentity, Subject, TypedError};
 use crate::ledger::state::{State, Status};
 use crate::model::id::{AgentId, SessionId, TreeHash};
+use crate::model::limits::LimitsRaise;
 use crate::model::note::{MOST_NOTES, NoteValue};
-use crate::model::verdict::LimitHit;
+use crate::model::verdict::{LimitHit, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
@@ -17,6 +18,8 @@ pub enum Transition {
     Resume {
         by: Option<AttachedSession>,
     },
+    /// The user grants a driven loop more, also one that ended at this limit.
+    RaiseLimits(LimitsRaise),
     Cancel(CancelCause),
     AgentCalled {
         agent: AgentId,
@@ -68,6 +71,13 @@ pub fn apply(state: &State, transition: &Transition) -> Vec<Event> {
     match transition {
         Transition::Pause(why) => pause(state, why),
         Transition::Resume { by } => resume(state, by.as_ref()),
+        Transition::RaiseLimits(by) => {
+            let before = state.limits.clone();
+            let has_effect = before.clone().map(|limits| limits.raised(by)) != before;
+            let makes_sense =
+                state.subject == Some(Subject::Driver) && (state.is_open() || ended_at(state, by));
+            events_unless(!has_effect || !makes_sense, Event::LimitsRaised { by: *by })
+        }
         Transition::Cancel(why) => match state.status {
             Status::Running | Status::Paused { .. } => vec![Event::Cancelled { why: why.clone() }],
             Status::Fresh | Status::Ended { .. } => Vec::new(),
@@ -91,6 +101,12 @@ pub fn apply(state: &State, transition: &Transition) -> Vec<Event> {
         }
         Transition::Forget => forget(state),
     }
+}
+
+/// Whether it ended unverified because of a limit that this lifts.
+fn ended_at(state: &State, by: &LimitsRaise) -> bool {
+    let failed = state.status == Status::Ended { verdict: Verdict::Failed };
+    failed && state.last.as_ref().and_then(|last| last.limit).is_some_and(|limit| by.lifts(limit))
 }
 
 fn events_unless(makes_no_difference: bool, event: Event) -> Vec<Event> {
@@ -182,25 +198,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ledger::event::Subject;
+    use crate::ledger::event::Judgement;
+    use crate::model::budget::Attempts;
     use crate::model::goal::Goal;
     use crate::model::layout::{Clocks, Layout};
     use crate::model::limits::Limits;
     use crate::model::loop_error::ErrorKind;
+    use crate::model::money::Micros;
     use crate::model::preset;
-    use crate::model::verdict::Verdict;
+    use crate::model::verdict::Reason;
 
     fn started() -> State {
-        let goal = Goal {
-            task: "x".into(),
-            promise: None,
-            list: None,
-            archive: false,
-            lang: None,
-            ship: None,
-            proof: None,
-            accept: Vec::new(),
-        };
+        let goal = Goal::new("x");
         let mut state = State::default();
         take(
             &mut state,
@@ -350,6 +359,48 @@ mod tests {
             Transition::Count { key: "n".into() },
         ];
         assert_eq!(after(over.clone(), &everything), over);
+    }
+
+    #[test]
+    fn only_what_lifts_its_limit_opens_an_ended_driven_loop_again() {
+        let limit = LimitHit::Attempts { most: 15 };
+        let judged = |verdict, limit| {
+            Event::Judged(Judgement {
+                attempt: 15,
+                verdict,
+                reason: Reason::GatesFailed { gates: Vec::new() },
+                limit,
+                tree: None,
+                failures: Vec::new(),
+                head: None,
+                tool_call: None,
+                false_promise: false,
+                process: None,
+                shown: Vec::new(),
+            })
+        };
+        let driven = |verdict, limit| {
+            let mut state = started();
+            state.subject = Some(Subject::Driver);
+            state.limits = Some(Limits::new(&preset::DRIVE, Clocks { stale_after: None, clock: None }));
+            take(&mut state, &judged(verdict, limit));
+            state
+        };
+        let ten = Transition::RaiseLimits(LimitsRaise { iterations: 10, ..LimitsRaise::default() });
+        let five = Transition::RaiseLimits(LimitsRaise { cost: Micros::new(5), ..LimitsRaise::default() });
+        let open = after(driven(Verdict::Failed, Some(limit)), std::slice::from_ref(&ten));
+        assert!(open.is_running());
+        assert_eq!(open.limits.map(|limits| limits.attempts.value), Some(Attempts::AtMost(25)));
+        let stays = [
+            (driven(Verdict::Failed, Some(limit)), five),
+            (driven(Verdict::Failed, None), ten.clone()),
+            (driven(Verdict::Verified, None), ten.clone()),
+            (driven(Verdict::Stuck, Some(LimitHit::NoProgress { equal: 3 })), ten.clone()),
+            (started(), ten),
+        ];
+        for (state, raise) in stays {
+            assert_eq!(after(state.clone(), std::slice::from_ref(&raise)), state, "{raise:?}");
+        }
     }
 
     fn noted(key: &str, value: &str) -> Transition {

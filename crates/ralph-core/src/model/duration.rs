@@ -45,6 +45,15 @@ pub fn parse_some(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Like [`parse_some`] for a flag: a bare number is refused, because `8` may mean hours or seconds.
+pub fn parse_with_unit(text: &str) -> Result<Duration, String> {
+    let number = text.trim();
+    if number.parse::<f64>().is_ok_and(f64::is_finite) {
+        return Err(format!("`{number}` has no unit: write `{number}h`, `{number}m` or `{number}s`"));
+    }
+    parse_some(text)
+}
+
 /// Formats a duration: `12ms`, `3.2s`, `2m 5s`, `1h 3m`.
 pub fn show(length: Duration) -> String {
     let seconds = length.as_secs();
@@ -120,6 +129,14 @@ mod tests {
             let error = parse(text).expect_err(text);
             assert!(error.contains("`5m`"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_flag_without_a_unit_asks_for_one() {
+        let error = parse_with_unit(" 8 ").expect_err("no unit");
+        assert_eq!(error, "`8` has no unit: write `8h`, `8m` or `8s`");
+        assert!(parse_with_unit("0.5").is_err() && parse_with_unit("0s").is_err());
+        assert_eq!(parse_with_unit("8h"), Ok(Duration::from_secs(8 * 3600)));
     }
 
     #[test]

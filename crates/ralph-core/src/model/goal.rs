@@ -50,6 +50,20 @@ pub const ALL_TASKS_DONE: &str = "所有任務完成";
 pub const VERIFIED_DONE: &str = "VERIFIED_DONE";
 
 impl Goal {
+    /// A task and nothing else.
+    pub fn new(task: impl Into<String>) -> Self {
+        Self {
+            task: task.into(),
+            promise: None,
+            list: None,
+            archive: false,
+            lang: None,
+            ship: None,
+            proof: None,
+            accept: Vec::new(),
+        }
+    }
+
     /// Whether two goals are the same work: the same change or list, otherwise the same task text.
     pub fn is_same_work(&self, other: &Self) -> bool {
         match (&self.list, &other.list) {

@@ -8,6 +8,7 @@ use crate::model::budget::{Attempts, Budget, OnExhausted};
 use crate::model::layout::Clocks;
 use crate::model::money::Micros;
 use crate::model::preset::Preset;
+use crate::model::verdict::LimitHit;
 
 /// Where a value came from; later variants win.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -143,6 +144,53 @@ impl Limits {
     }
 }
 
+/// What the user grants a loop on top of its limits.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsRaise {
+    #[serde(default)]
+    pub iterations: u32,
+    #[serde(default)]
+    pub cost: Micros,
+    #[serde(default, with = "crate::model::duration::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub time: Duration,
+}
+
+impl LimitsRaise {
+    /// Whether it gives more of what this limit bounds.
+    pub fn lifts(&self, limit: LimitHit) -> bool {
+        match limit {
+            LimitHit::Attempts { .. } => self.iterations > 0,
+            LimitHit::Cost { .. } => self.cost > Micros::ZERO,
+            LimitHit::Clock { .. } => self.time > Duration::ZERO,
+            LimitHit::AgentCalls { .. }
+            | LimitHit::Errors { .. }
+            | LimitHit::NoProgress { .. }
+            | LimitHit::ClientCap { .. } => false,
+        }
+    }
+}
+
+impl Limits {
+    /// With more granted; what has no limit stays without one.
+    #[must_use]
+    pub fn raised(mut self, by: &LimitsRaise) -> Self {
+        let origin = Origin::Flag;
+        if let (Attempts::AtMost(most), 1..) = (self.attempts.value, by.iterations) {
+            self.attempts =
+                WithOrigin { value: Attempts::AtMost(most.saturating_add(by.iterations)), origin };
+        }
+        if let Some(most) = self.cost.value.filter(|_| by.cost > Micros::ZERO) {
+            self.cost = WithOrigin { value: Some(most.plus(by.cost)), origin };
+        }
+        if let Some(most) = self.clock.value.filter(|_| by.time > Duration::ZERO) {
+            self.clock = WithOrigin { value: Some(most.saturating_add(by.time)), origin };
+        }
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,5 +207,27 @@ mod tests {
         assert_eq!(limits.attempts, WithOrigin { value: Attempts::AtMost(7), origin: Origin::RepoFile });
         assert_eq!(limits.errors, WithOrigin { value: 4, origin: Origin::UserFile });
         assert_eq!(limits.on_exhausted.origin, Origin::Default);
+    }
+
+    #[test]
+    fn what_is_granted_is_added_and_what_is_unlimited_stays_so() {
+        let clocks = Layout::Native.data().clocks;
+        let flags = Budget {
+            attempts: Some(Attempts::AtMost(3)),
+            cost: Some(Some(Micros::new(7))),
+            clock: Some(Some(Duration::from_secs(60))),
+            ..Budget::default()
+        };
+        let limits = Limits::new(&preset::DRIVE, clocks).with(&flags, Origin::RepoFile);
+        let more = LimitsRaise { iterations: 2, cost: Micros::new(5), time: Duration::from_secs(1) };
+        let raised = limits.clone().raised(&more);
+        assert_eq!(raised.attempts, WithOrigin { value: Attempts::AtMost(5), origin: Origin::Flag });
+        assert_eq!(raised.cost.value, Some(Micros::new(12)));
+        assert_eq!(raised.clock.value, Some(Duration::from_secs(61)));
+        assert_eq!(limits.clone().raised(&LimitsRaise::default()), limits);
+        let unlimited = Budget { attempts: Some(Attempts::Unlimited), ..Budget::default() };
+        let unlimited = Limits::new(&preset::DRIVE, Clocks { stale_after: None, clock: None })
+            .with(&unlimited, Origin::Flag);
+        assert_eq!(unlimited.clone().raised(&more), unlimited);
     }
 }

@@ -216,7 +216,7 @@ impl<'a> LoopTexts<'a> {
     }
 
     /// For a task list every agent call is an iteration, and every failed stop without one; else every judged stop ends one.
-    fn iteration(&self) -> IterationCount {
+    pub(crate) fn iteration(&self) -> IterationCount {
         let limits = self.state.limits.as_ref();
         let calls = limits.and_then(|limits| limits.agent_calls.value);
         let attempts = match limits.map(|limits| limits.attempts.value) {

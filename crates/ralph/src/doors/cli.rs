@@ -12,6 +12,7 @@ mod exit_code;
 mod init;
 mod log;
 mod loop_command;
+mod ls;
 mod man;
 mod other_ralph;
 mod pause;
@@ -21,6 +22,7 @@ mod report;
 mod reset;
 mod resume;
 mod schema;
+mod show;
 mod start;
 mod state;
 mod status;
@@ -31,7 +33,7 @@ mod verify;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use ralph_core::model::ship::Until;
 
 use crate::clients::client::Client;
@@ -71,6 +73,10 @@ enum Command {
     Init(init::Arguments),
     /// Run the gates on the current files and write receipts
     Verify(verify::Arguments),
+    /// List the loops of this repo, one line each
+    Ls(ls::Arguments),
+    /// Show everything about one loop
+    Show(show::Arguments),
     /// Show which tests would fail without the change since a commit
     Prove(prove::Arguments),
     /// Show gates, trust and loops
@@ -109,8 +115,8 @@ enum Command {
     Completions(completions::Arguments),
     /// Print the JSON schema of ralph.yaml or of the events
     Schema(schema::Arguments),
-    /// Print the manual page
-    Man,
+    /// Print the manual pages
+    Man(man::Arguments),
     /// Answer one hook event of an agent client (called by the client)
     Hook(HookArguments),
 }
@@ -135,8 +141,42 @@ struct HookArguments {
     gate_timeout: Option<String>,
 }
 
+/// The commands in the order of their help, by what a user wants to do.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Get started", &["demo", "init", "trust", "doctor"]),
+    ("Run", &["verify", "prove", "loop", "start"]),
+    ("Look", &["ls", "show", "status", "log", "diff", "report", "phase", "audit"]),
+    ("Control", &["pause", "resume", "cancel", "reset"]),
+    ("Plumbing", &["hook", "state", "completions", "man", "schema", "help"]),
+];
+
+/// The definition of all commands, with a help that lists them in groups.
+fn definition() -> clap::Command {
+    let command = Arguments::command();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        groups.push_str(&format!("{title}:\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map_or_else(|| "Print the help of a command".to_owned(), ToString::to_string);
+            groups.push_str(&format!("  {name:11}  {about}\n"));
+        }
+        groups.push('\n');
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+fn parse() -> Result<Arguments, clap::Error> {
+    let mut definition = definition();
+    let matches = definition.clone().try_get_matches()?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+}
+
 pub(crate) fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    completions::answer_shell();
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
@@ -152,8 +192,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),
-        Command::Man => man::run(),
+        Command::Man(arguments) => man::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Ls(arguments) => ls::run(&arguments),
+        Command::Show(arguments) => show::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
@@ -228,7 +270,8 @@ fn installed_client() -> Result<(&'static Client, &'static Installation), Comman
 
 /// `ralph verify` runs have a log like a loop's, but are not a loop.
 fn require_loop(place: &context::CommandContext, word: Option<&str>, verb: &str) -> Result<(), CommandError> {
-    if word.is_none() || place.named_loop(word)? != ledger::verify_loop() {
+    let Some(word) = word else { return Ok(()) };
+    if place.loop_to_change(word)? != ledger::verify_loop() {
         return Ok(());
     }
     let what = format!("`verify` is the log of your own `ralph verify` runs; there is nothing to {verb}");
@@ -287,3 +330,25 @@ impl From<EngineError> for CommandError {
 }
 
 type CommandResult = Result<ExitCode, CommandError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        let definition = Arguments::command();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        for command in definition.get_subcommands() {
+            let name = command.get_name();
+            assert_eq!(
+                grouped.iter().filter(|one| **one == name).count(),
+                1,
+                "`{name}` belongs into GROUPS once"
+            );
+        }
+        for name in grouped {
+            assert!(name == "help" || definition.find_subcommand(name).is_some(), "`{name}` is no command");
+        }
+    }
+}

@@ -41,6 +41,7 @@ use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::ship::ShippedBy;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
+use ralph_core::ledger::transition::{self, Transition};
 use ralph_core::model::evidence::{EvidenceFacts, RequiredProof};
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
@@ -48,6 +49,7 @@ use ralph_core::model::gate::{Gate, GateReport};
 use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
+use ralph_core::model::limits::LimitsRaise;
 use ralph_core::model::promise_seen::PromiseSeen;
 use ralph_core::model::verdict::{EvaluationError, Reason, Verdict};
 use ralph_core::model::{duration, preset};
@@ -143,6 +145,7 @@ pub(crate) fn take_over(
     repo: &Repo,
     plan: &DrivePlan,
     at_once: bool,
+    raise: Option<LimitsRaise>,
 ) -> Result<(), DriveError> {
     let mut taken = None;
     ledger.append_following(|state| {
@@ -150,11 +153,17 @@ pub(crate) fn take_over(
         if taken.is_some() {
             return Vec::new();
         }
+        let raised = raise.map_or_else(Vec::new, |by| transition::apply(state, &Transition::RaiseLimits(by)));
         let resumed = state.paused().is_some().then_some(Event::Resumed { renewed: false });
         let now = clock::now();
         let no_wait = (at_once && state.drive.wait.is_some())
             .then(|| Event::WaitingUntil { until: now, why: "resumed by the user".into() });
-        resumed.into_iter().chain([Event::DriverStarted { owner: lease::ours() }]).chain(no_wait).collect()
+        raised
+            .into_iter()
+            .chain(resumed)
+            .chain([Event::DriverStarted { owner: lease::ours() }])
+            .chain(no_wait)
+            .collect()
     })?;
     if let Some(owner) = taken {
         return Err(DriveError::Owned(owner));

@@ -169,7 +169,7 @@ pub(crate) fn parse(layout: Layout, bytes: &[u8], defaults: &Defaults) -> Result
 }
 
 /// The accepted text, checked against its digest.
-fn accepted_text(home: &Home, sha256: &Digest) -> io::Result<Vec<u8>> {
+pub(crate) fn accepted_text(home: &Home, sha256: &Digest) -> io::Result<Vec<u8>> {
     let path = home.definition_file(sha256);
     let text = files::read_if_there(&path)?.unwrap_or_default();
     if Digest::of(&text) == *sha256 {

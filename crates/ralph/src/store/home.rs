@@ -21,6 +21,7 @@
 //! repos/REPO/manual-report.json  the report begun by `ralph report start`
 //! repos/REPO/accepted-ignore-rules  the ignore rules that the user last accepted
 //! repos/REPO/rewritten-files.json  files that the user's own runs of the gates rewrote with equal content
+//! repos/REPO/replaced-definition the config file that `ralph trust --restore` replaced last
 //! repos/REPO/install.json        what `init` wrote into the repo, for removing it
 //! repos/REPO/receipts/KEY        ledger and line of the receipt
 //! repos/REPO/start/              the files when loops and sessions began: trees/FINGERPRINT lists, contents/SHA256 holds them
@@ -214,6 +215,10 @@ impl RepoHome {
 
     pub(crate) fn accepted_rules(&self) -> PathBuf {
         self.dir.join("accepted-ignore-rules")
+    }
+
+    pub(crate) fn replaced_definition(&self) -> PathBuf {
+        self.dir.join("replaced-definition")
     }
 
     pub(crate) fn install_record(&self) -> PathBuf {

@@ -68,7 +68,8 @@ fn a_loop_can_be_named_by_its_prefix() {
     assert_eq!(one["loops"].as_array().expect("loops").len(), 1);
     sandbox.ralph(&["status", "nothing-like-it"]).exits(2).says("no loop `nothing-like-it`");
     sandbox.stop("check").agent("b").answer().blocked();
-    sandbox.ralph(&["status", "check"]).exits(2).says("matches several loops");
+    sandbox.ralph(&["status", "check"]).success().says("`check` matches 2 loops");
+    sandbox.ralph(&["cancel", "check"]).exits(2).says("matches several loops");
 }
 
 #[test]

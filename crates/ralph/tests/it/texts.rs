@@ -22,6 +22,12 @@ fn check(name: &str, sandbox: &Sandbox, text: &str) {
         (r"\b\d{8}T\d{6}\.\d{3}-\d+-", "[RUN]-"),
         (r"tree [0-9a-f]{12}\b", "tree [HASH]"),
         (r"-[0-9a-f]{12}\b", "-[ID]"),
+        // Short ids have no vowels.
+        (r"(?m)^[bcdfghjkmnpqrstvwxz][2-9bcdfghjkmnpqrstvwxz]{3}( |:|$)", "[ID]$1"),
+        (
+            r"`ralph (log|resume|diff|pause|cancel|show) [bcdfghjkmnpqrstvwxz][2-9bcdfghjkmnpqrstvwxz]{3}\b",
+            "`ralph $1 [ID]",
+        ),
         (r"\b[0-9a-f]{12}\b", "[HASH]"),
         (r" +\d+(\.\d+)?(ms|s)\b", " [DURATION]"),
         (r"\b\d+(\.\d+)?(ms|s)\b", "[DURATION]"),
@@ -58,8 +64,8 @@ fn commands(name: &str, sandbox: &Sandbox, all: &[&[&str]]) {
 fn help() {
     let sandbox = Sandbox::new();
     commands("help", &sandbox, &[&["--help"]]);
-    let subcommands = "init verify prove status log loop report diff start state pause resume cancel reset trust doctor \
-                       completions schema hook";
+    let subcommands = "init verify prove ls show status log loop report diff start state pause resume cancel reset trust doctor \
+                       completions man schema hook";
     for command in subcommands.split_whitespace() {
         commands(&format!("help_{command}"), &sandbox, &[&[command, "--help"]]);
     }

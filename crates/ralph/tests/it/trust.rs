@@ -207,7 +207,7 @@ fn a_repo_cannot_trust_itself() {
     sandbox.file("ralph.yaml", "trust: true\nverify: ['true']\n");
     sandbox.ralph(&["trust"]).exits(2).says("unknown key `trust`").says("ralph.yaml:1:1");
     assert_eq!(sandbox.status()["trust"], "untrusted");
-    sandbox.ralph(&["verify"]).exits(3);
+    sandbox.ralph(&["verify"]).exits(2).says("unknown key `trust`");
 }
 
 #[test]
@@ -304,4 +304,31 @@ fn reordered_gates_are_shown_as_a_difference() {
     let changed: Vec<&str> = shown.lines().filter(|line| line.starts_with(['-', '+'])).collect();
     assert_eq!(changed, ["+  - test -e b", "-  - test -e b"], "{shown}");
     sandbox.ralph(&["verify"]).exits(3).says("+  - test -e b");
+}
+
+#[test]
+fn the_accepted_definition_can_be_put_back() {
+    let sandbox = Sandbox::gated(GATE);
+    sandbox.ralph(&["trust", "--restore"]).success().says("is the accepted definition already");
+    sandbox.file("ralph.yaml", "verify: ['true']\n");
+    sandbox.ralph(&["verify"]).exits(3).says("`ralph trust --restore`");
+    let ran =
+        sandbox.ralph(&["trust", "--restore"]).success().says("ralph.yaml is the accepted definition again");
+    assert_eq!(sandbox.read("ralph.yaml"), GATE);
+    let copy = ran.stdout.trim_end().rsplit(' ').next().expect("a path").to_owned();
+    assert_eq!(fs::read_to_string(copy).expect("a copy"), "verify: ['true']\n");
+    assert_eq!(sandbox.status()["trust"], "accepted");
+    // Also if the file was removed, or is a link out of the repo.
+    sandbox.remove("ralph.yaml");
+    sandbox.ralph(&["trust", "--restore"]).success();
+    assert_eq!(sandbox.read("ralph.yaml"), GATE);
+    sandbox.remove("ralph.yaml");
+    let outside = sandbox.home().join("outside.yaml");
+    fs::write(&outside, "not ours\n").expect("a file");
+    symlink(&outside, sandbox.path("ralph.yaml")).expect("a link");
+    sandbox.ralph(&["trust", "--restore"]).success();
+    assert_eq!(sandbox.read("ralph.yaml"), GATE);
+    assert!(!sandbox.path("ralph.yaml").is_symlink());
+    assert_eq!(fs::read_to_string(&outside).expect("a file"), "not ours\n");
+    Sandbox::new().ralph(&["trust", "--restore"]).exits(2).says("nothing was accepted");
 }

@@ -107,7 +107,7 @@ fn some_gates_are_not_all_gates() {
     assert_eq!((&some["subset"], &some["verdict"]), (&json!(true), &json!(null)));
     assert_eq!(some["reason"], "These gates passed; the others were not run");
     sandbox.ralph(&["verify", "test"]).exits(1);
-    sandbox.ralph(&["verify", "tset"]).exits(2).says("unknown gate `tset`").says("`lint`, `test`");
+    sandbox.ralph(&["verify", "tset"]).exits(2).says("unknown gate `tset`").says("did you mean `test`?");
     sandbox.stop("check").answer().blocked();
 }
 
@@ -230,4 +230,26 @@ fn other_tools_get_the_failures_in_their_own_format() {
     assert_eq!(printed(&sandbox, &["--json"]), (false, true));
     assert_eq!(printed(&sandbox, &["--annotations", "none"]), (false, false));
     sandbox.ralph(&["verify", "--junit", "/no/such/folder/x.xml"]).exits(2).says("cannot write");
+}
+
+#[test]
+fn a_mistyped_gate_gets_a_suggestion() {
+    let sandbox =
+        Sandbox::gated("verify:\n  - name: test\n    run: 'true'\n  - name: lint\n    run: 'true'\n");
+    sandbox.ralph(&["verify", "tst"]).exits(2).says("unknown gate `tst`").says("did you mean `test`?");
+    sandbox.ralph(&["verify", "something"]).exits(2).says("there are: `test`, `lint`");
+}
+
+/// Whether to accept a file is no question while it cannot be read.
+#[test]
+fn a_config_that_cannot_be_read_is_told_with_line_and_key_before_trust() {
+    let sandbox = Sandbox::new();
+    sandbox.file("ralph.yaml", "verify:\n  - run: 'true'\n    tiemout: 5m\n");
+    for words in [&["verify"][..], &["loop", "x", "--agent", "command:true"]] {
+        let ran = sandbox.ralph(words).exits(2).says("unknown key `tiemout`").says("ralph.yaml:3");
+        assert!(
+            ran.stderr.contains("did you mean `timeout`?") && !ran.stderr.contains("accepted"),
+            "{ran:#?}"
+        );
+    }
 }

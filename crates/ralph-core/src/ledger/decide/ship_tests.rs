@@ -20,16 +20,8 @@ fn plan(until: Until) -> ShipPlan {
 fn began(until: Until, promise: Option<&str>) -> State {
     let facts = facts(Vec::new());
     let row = preset::of_drive(until);
-    let goal = Goal {
-        task: "x".into(),
-        promise: promise.map(str::to_owned),
-        list: None,
-        archive: false,
-        lang: None,
-        ship: Some(Box::new(plan(until))),
-        proof: None,
-        accept: Vec::new(),
-    };
+    let goal =
+        Goal { promise: promise.map(str::to_owned), ship: Some(Box::new(plan(until))), ..Goal::new("x") };
     let mut state = State::default();
     state.apply(
         at(0),

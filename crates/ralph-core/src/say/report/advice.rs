@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::phrase::{Phrase, one_line};
 use super::{GateInIteration, GateMark, LoopEnding, LoopKind, LoopReport};
+use crate::clients::suggested_rule::{self, NOT_SUGGESTED};
 use crate::ledger::event::{CancelCause, PauseCause};
+use crate::model::short_id::ShortId;
 use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
 /// The most gates, rules and processes listed.
@@ -15,6 +17,9 @@ impl LoopReport {
     pub(super) fn recommendations(&self) -> Vec<Phrase> {
         let mut advice: Vec<Phrase> = self.open_gates().take(MOST).map(about_gate).collect();
         advice.extend(self.missing_rules().into_iter().take(MOST).map(|rule| {
+            if !suggested_rule::is_narrow(&rule) {
+                return Phrase::new("").foreign(rule).words(format!(": {NOT_SUGGESTED}."));
+            }
             Phrase::new("The agent was denied a tool call. To allow it, add to your own config: ")
                 .code(format!("allow: [{}]", quoted(&rule)))
         }));
@@ -85,13 +90,16 @@ impl LoopReport {
             }
             LoopEnding::Judged { verdict, limit, reason } => self.after_verdict(*verdict, *limit, reason),
         };
-        steps.push(Phrase::new("See every step: ").code(format!("ralph log {}", self.id)));
+        steps.push(Phrase::new("See every step: ").code(format!("ralph log {}", ShortId::of(&self.id))));
         steps
     }
 
     fn after_pause(&self, why: &PauseCause) -> Vec<Phrase> {
         let resume = || self.resume("Resume it: ");
         match why {
+            PauseCause::Denied { rule } if !suggested_rule::is_narrow(rule) => {
+                vec![Phrase::new("").foreign(one_line(rule)).words(format!(": {NOT_SUGGESTED}.")), resume()]
+            }
             PauseCause::Denied { rule } => vec![
                 Phrase::new("If you want to allow this, add to your own config: ")
                     .code(format!("allow: [{}]", quoted(rule))),
@@ -140,7 +148,7 @@ impl LoopReport {
                 Phrase::new(
                     "Another process wrote to ralph's files while the loop ran; check what the agent did: ",
                 )
-                .code(format!("ralph log {}", self.id)),
+                .code(format!("ralph log {}", ShortId::of(&self.id))),
             ],
             (Verdict::NeedsHuman, _) if matches!(reason, Reason::AgentBlocked { .. }) => {
                 vec![by_hand(), self.again("Correct the gate or the task, then start ")]
@@ -152,12 +160,13 @@ impl LoopReport {
             (Verdict::Tampered, _) => vec![
                 Phrase::new("The gate definition is not the accepted one. See the difference: ")
                     .code("ralph trust --show"),
+                Phrase::new("Put the accepted one back: ").code("ralph trust --restore"),
             ],
             (Verdict::Stuck, _) => vec![
                 by_hand(),
                 self.again("Make the task smaller or clearer, or fix the gate if it is wrong; then start "),
             ],
-            (_, Some(limit)) => vec![by_hand(), self.again(more(limit))],
+            (_, Some(limit)) => vec![by_hand(), self.with_more(limit)],
             _ if *reason == Reason::DefinitionRevoked => {
                 vec![Phrase::new("Accept the gates again: ").code("ralph trust")]
             }
@@ -166,7 +175,19 @@ impl LoopReport {
     }
 
     fn resume(&self, words: &str) -> Phrase {
-        Phrase::new(words).code(format!("ralph resume {}", self.id))
+        Phrase::new(words).code(format!("ralph resume {}", ShortId::of(&self.id)))
+    }
+
+    /// A driven loop that ended at a limit continues with more of it.
+    fn with_more(&self, limit: LimitHit) -> Phrase {
+        let more_of = match (self.kind, limit) {
+            (LoopKind::Driver, LimitHit::Attempts { .. }) => "--max-iterations +10",
+            (LoopKind::Driver, LimitHit::Cost { .. }) => "--max-cost +5",
+            (LoopKind::Driver, LimitHit::Clock { .. }) => "--max-time +2h",
+            _ => return self.again(more(limit)),
+        };
+        let short = ShortId::of(&self.id);
+        Phrase::new("Continue with a higher limit: ").code(format!("ralph resume {short} {more_of}"))
     }
 
     fn again(&self, words: &str) -> Phrase {

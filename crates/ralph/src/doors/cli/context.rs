@@ -1,16 +1,22 @@
 //! Where a command runs: the repo, its acceptances, and its recorded state.
 
+use std::cell::OnceCell;
 use std::ops::Deref;
 use std::path::Path;
 
+use ralph_core::ledger::loop_choice::{self, Ambiguity};
+use ralph_core::ledger::state::State;
 use ralph_core::model::id::{LoopId, SessionId};
+use ralph_core::model::language::Lang;
+use ralph_core::model::short_id::ShortId;
+use ralph_core::say::loop_texts;
 
 use super::CommandError;
 use crate::clients::surroundings;
 use crate::loops::ancestry::AgentAncestor;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::loops::session::SessionLoop;
-use crate::show::exit;
+use crate::show::{exit, terminal};
 use crate::store::acceptance::{Acceptance, Acceptances, AcceptedBy, Beginning};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::home::Home;
@@ -22,6 +28,8 @@ use crate::work_tree::fingerprint::TreeReader;
 
 pub(super) struct CommandContext {
     pub(super) workspace: Workspace,
+    /// The loop that the user's word was found to name.
+    found: OnceCell<LoopId>,
 }
 
 /// A command's workspace, with operations that only commands need.
@@ -61,12 +69,12 @@ impl CommandContext {
             Some(workspace) => workspace,
             None => Workspace::new(&home, otherwise(&here)?),
         };
-        Ok(Self { workspace: workspace.with_settings(Settings::load(gate_timeout)?) })
+        Ok(Self { workspace: workspace.with_settings(Settings::load(gate_timeout)?), found: OnceCell::new() })
     }
 
     /// For long work without a short deadline.
     pub(super) fn patient(self) -> Self {
-        Self { workspace: self.workspace.with_long_waits() }
+        Self { workspace: self.workspace.with_long_waits(), ..self }
     }
 
     /// Everything accepted for this repo, newest last.
@@ -97,7 +105,7 @@ impl CommandContext {
     /// open one.
     pub(super) fn session_loops(&self, word: Option<&str>) -> Result<Vec<SessionLoop>, CommandError> {
         if let Some(word) = word {
-            let id = self.named_loop(Some(word))?;
+            let id = self.loop_to_change(word)?;
             if DrivenLoop::at(&self.repo_home, id.clone())?.is_some() {
                 return Ok(Vec::new());
             }
@@ -117,7 +125,7 @@ impl CommandContext {
     pub(super) fn driven_loops(&self, word: Option<&str>) -> Result<Vec<DrivenLoop>, CommandError> {
         match word {
             Some(word) => {
-                let id = self.named_loop(Some(word))?;
+                let id = self.loop_to_change(word)?;
                 Ok(DrivenLoop::at(&self.repo_home, id)?.into_iter().collect())
             }
             None => Ok(DrivenLoop::open_in(&self.repo_home)?),
@@ -165,26 +173,78 @@ impl CommandContext {
         Ok(files::replace(&self.repo_home.accepted_rules(), &tree.rules().to_bytes())?)
     }
 
-    /// The loop with this id or id prefix; without a word, the most recently active one.
+    /// The loop that a word names; without a word, the most recently active one. For commands that only show something.
     pub(super) fn named_loop(&self, word: Option<&str>) -> Result<LoopId, CommandError> {
-        let loops = self.repo_home.loops();
-        let Some(word) = word else {
-            return loops
+        match word {
+            Some(word) => self.find_loop(word, Ambiguity::TakeNewest),
+            None => self
+                .repo_home
+                .loops()
                 .into_iter()
                 .next()
-                .ok_or_else(|| CommandError::new(exit::USAGE, "no loop in this repo yet"));
-        };
-        let mut fitting = loops.iter().filter(|id| id.as_str().starts_with(word));
-        match (fitting.next(), fitting.next()) {
-            (Some(id), None) => Ok(id.clone()),
-            (None, _) => Err(CommandError::new(exit::USAGE, format!("no loop `{word}` in this repo"))
-                .hint("list the loops with `ralph status`")),
-            (Some(_), Some(_)) => {
-                Err(CommandError::new(exit::USAGE, format!("`{word}` matches several loops"))
-                    .hint("list the loops with `ralph status`"))
-            }
+                .ok_or_else(|| CommandError::new(exit::USAGE, "no loop in this repo yet")),
         }
     }
+
+    /// The same for a command that changes a loop.
+    pub(super) fn loop_to_change(&self, word: &str) -> Result<LoopId, CommandError> {
+        self.find_loop(word, Ambiguity::TakeOnlyOpen)
+    }
+
+    /// By id, else by words of its task. Which of several was taken is printed, once.
+    fn find_loop(&self, word: &str, ambiguity: Ambiguity) -> Result<LoopId, CommandError> {
+        if let Some(found) = self.found.get() {
+            return Ok(found.clone());
+        }
+        let loops = self.repo_home.loops();
+        let mut named = Vec::new();
+        for id in loop_choice::named(&loops, word) {
+            named.push((id, self.state_of(id)?));
+        }
+        if named.is_empty() {
+            for id in &loops {
+                let state = self.state_of(id)?;
+                if loop_choice::has_words(&state, word) {
+                    named.push((id, state));
+                }
+            }
+        }
+        let fitting: Vec<(&LoopId, &State)> = named.iter().map(|(id, state)| (*id, state)).collect();
+        if fitting.is_empty() {
+            return Err(CommandError::new(exit::USAGE, format!("no loop `{word}` in this repo"))
+                .hint("list the loops with `ralph ls`"));
+        }
+        let Some(chosen) = loop_choice::choose(&fitting, ambiguity) else {
+            let all: Vec<ShortId> = loops.iter().map(ShortId::of).collect();
+            let mut choices: Vec<String> =
+                fitting.iter().take(MOST_CHOICES).map(|(id, state)| choice(id, state, &all)).collect();
+            if fitting.len() > MOST_CHOICES {
+                choices.push(format!("  and {} older", fitting.len() - MOST_CHOICES));
+            }
+            return Err(CommandError::new(exit::USAGE, format!("`{word}` matches several loops"))
+                .hint(format!("name one of them:\n{}", choices.join("\n"))));
+        };
+        if fitting.len() > 1 {
+            terminal::remark(format_args!(
+                "`{}` matches {} loops; this is the newest that is open, {}",
+                terminal::plain(word),
+                fitting.len(),
+                ShortId::of(chosen)
+            ));
+        }
+        Ok(self.found.get_or_init(|| chosen.clone()).clone())
+    }
+}
+
+/// How many loops are offered when a word fits several.
+const MOST_CHOICES: usize = 10;
+
+/// A loop to choose from: its short id, its state, its task.
+fn choice(id: &LoopId, state: &State, all: &[ShortId]) -> String {
+    let task = loop_choice::task(state).unwrap_or_else(|| id.as_str());
+    let task: String = task.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
+    let short = ShortId::of(id);
+    format!("  {}  {}  {}", short.among(all), loop_texts::status_line(state, Lang::En), terminal::plain(task))
 }
 
 fn refused(why: &str, what: &str) -> CommandError {

@@ -15,13 +15,13 @@ use crate::work_tree::git::Git;
 #[command(after_help = "Examples:\n  ralph diff               what the last iteration changed\n  \
 ralph diff 3             what iteration 3 changed\n  \
 ralph diff 2..4          what iterations 2 to 4 changed together\n  \
-ralph diff 1..4 fix-the  the same for one loop, by a prefix of its id")]
+ralph diff 1..4 k3f9     the same for one loop")]
 pub(super) struct Arguments {
     /// Iteration, or a range of iterations (`2..4`) [default: the last one]
     #[arg(value_name = "N")]
     which: Option<String>,
-    /// Loop, by its id or a prefix of it [default: the loop driven last]
-    #[arg(value_name = "LOOP")]
+    /// The loop: its id, the beginning of it, or words of its task [default: the loop driven last]
+    #[arg(value_name = "LOOP", add = super::completions::loops())]
     r#loop: Option<String>,
     /// Show only the number of changed lines per file
     #[arg(long)]

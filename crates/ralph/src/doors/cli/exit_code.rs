@@ -75,16 +75,7 @@ fn judge(
     plan: ShipPlan,
     until: Until,
 ) -> Result<Decision, CommandError> {
-    let goal = Goal {
-        task: String::new(),
-        promise: None,
-        list: None,
-        archive: false,
-        lang: None,
-        ship: Some(Box::new(plan)),
-        proof: None,
-        accept: Vec::new(),
-    };
+    let goal = Goal { ship: Some(Box::new(plan)), ..Goal::new("") };
     let shipping = Shipping::new(ShippingOptions {
         goal: &goal,
         by: ShippedBy::Agent,

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ralph_core::config::detect::ci_workflow::CiCommand;
 use ralph_core::config::detect::{self, Project, Proposal};
 use ralph_core::config::{Config, Guard, writes};
 use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::model::config_problem::did_you_mean;
-use ralph_core::model::gate::{GateOutcome, GateReport};
+use ralph_core::model::gate::{CheckResult, GateOutcome, GateReport};
 use ralph_core::model::id::Digest;
 use ralph_core::model::layout::Layout;
 
@@ -275,6 +276,8 @@ enum HookWiring {
 
 struct NewConfig {
     gates: Vec<Chosen>,
+    /// What the project's CI runs and no proposed gate does.
+    only_in_ci: Vec<CiCommand>,
     guard: Option<Vec<String>>,
 }
 
@@ -317,7 +320,8 @@ impl InitPlan {
                 (None, effective)
             }
             None => {
-                let config = NewConfig { gates: chosen(place, arguments)?, guard: choices.guard.clone() };
+                let (gates, only_in_ci) = chosen(place, arguments);
+                let config = NewConfig { gates, only_in_ci, guard: choices.guard.clone() };
                 let effective = read_config(place, Layout::Native, config.text().as_bytes())?;
                 (Some(config), effective)
             }
@@ -346,12 +350,25 @@ impl InitPlan {
 
     fn show(&self, place: &CommandContext) {
         terminal::print(paint(STRONG, place.repo.root.display()));
+        if let Some(why) = why_this_folder(place) {
+            terminal::print(paint(FAINT, why));
+        }
         match &self.config {
             Some(config) => {
                 terminal::print(format_args!("\n{} (new)", paint(STRONG, "ralph.yaml")));
                 for chosen in &config.gates {
                     let because = paint(FAINT, format!("({})", chosen.proposal.because));
                     terminal::print(format_args!("  $ {}  {because}", chosen.proposal.run));
+                }
+                if !config.only_in_ci.is_empty() {
+                    terminal::print(paint(FAINT, "  your CI also runs, add what you want with --gate:"));
+                    for CiCommand { run, file, line } in config.only_in_ci.iter().take(10) {
+                        let run = terminal::plain(run);
+                        terminal::print(format_args!(
+                            "    {run}  {}",
+                            paint(FAINT, format!("({file}:{line})"))
+                        ));
+                    }
                 }
                 if config.gates.is_empty() {
                     terminal::print(paint(
@@ -679,9 +696,14 @@ fn read_config(place: &CommandContext, layout: Layout, text: &[u8]) -> Result<Co
     })
 }
 
-fn chosen(place: &CommandContext, arguments: &Arguments) -> Result<Vec<Chosen>, CommandError> {
+/// The proposed gates, and what CI runs besides.
+fn chosen(place: &CommandContext, arguments: &Arguments) -> (Vec<Chosen>, Vec<CiCommand>) {
+    let mut only_in_ci = Vec::new();
     let proposals = if arguments.gate.is_empty() {
-        detect::propose(&project(place)?)
+        let project = project(place);
+        let proposals = detect::propose(&project);
+        only_in_ci = detect::only_in_ci(&project, &proposals);
+        proposals
     } else {
         let own = |run: &String| Proposal {
             kind: detect::GateKind::Test,
@@ -692,26 +714,45 @@ fn chosen(place: &CommandContext, arguments: &Arguments) -> Result<Vec<Chosen>, 
         };
         arguments.gate.iter().map(own).collect()
     };
-    Ok(proposals.into_iter().map(|proposal| Chosen { proposal, writes: Vec::new(), tried: None }).collect())
+    let chosen = proposals.into_iter().map(|proposal| Chosen { proposal, writes: Vec::new(), tried: None });
+    (chosen.collect(), only_in_ci)
 }
 
-/// The file names at the root and in `tests/`, with the relevant texts and the installed programs.
-fn project(place: &CommandContext) -> Result<Project, CommandError> {
-    let mut files = Vec::new();
-    for (folder, prefix) in [(place.repo.root.clone(), ""), (place.repo.root.join("tests"), "tests/")] {
-        let Ok(entries) = fs::read_dir(folder) else { continue };
-        for entry in entries.flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            let read = prefix.is_empty() && detect::READ.contains(&name.as_str());
-            let text = if read { files::read_foreign(&entry.path()).ok().flatten() } else { None };
-            files.push((
-                format!("{prefix}{name}"),
-                String::from_utf8_lossy(&text.unwrap_or_default()).into_owned(),
-            ));
+/// The file names at the root and in the folders that matter, with the relevant texts and the installed programs.
+fn project(place: &CommandContext) -> Project {
+    let root = &place.repo.root;
+    let mut found = list_folder(root, "", |name| detect::READ.contains(&name));
+    for (folder, read) in detect::FOLDERS {
+        let is_read = |name: &str| !read.is_empty() && name.ends_with(read);
+        let Some(parent) = folder.strip_suffix("/*") else {
+            found.extend(list_folder(&root.join(folder), folder, is_read));
+            continue;
+        };
+        for (name, _) in list_folder(&root.join(parent), parent, |_| false) {
+            found.extend(list_folder(&root.join(&name), &name, is_read));
         }
     }
+    // A file that is listed twice keeps its text.
+    found.sort_by(|(one, text), (other, more)| (one, text.is_empty()).cmp(&(other, more.is_empty())));
+    found.dedup_by(|later, first| later.0 == first.0);
     let installed = detect::PROGRAMS.into_iter().filter(|program| is_installed(program));
-    Ok(Project::new(files).with_programs(installed.map(str::to_owned)))
+    Project::new(found).with_programs(installed.map(str::to_owned))
+}
+
+/// The names in a folder, with the texts of those that are read; nothing if there is no such folder.
+fn list_folder(folder: &Path, prefix: &str, is_read: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    /// A folder with more is no folder of settings.
+    const MOST: usize = 2_000;
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.flatten().take(MOST).filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .map(|name| {
+            let text =
+                is_read(&name).then(|| files::read_foreign(&folder.join(&name)).ok().flatten()).flatten();
+            let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
+            (if prefix.is_empty() { name } else { format!("{prefix}/{name}") }, text)
+        })
+        .collect()
 }
 
 fn is_installed(program: &str) -> bool {
@@ -761,9 +802,20 @@ impl NewConfig {
                 .as_ref()
                 .is_some_and(|report| matches!(report.outcome, GateOutcome::CouldNotStart { .. }))
         };
-        let working: Vec<_> = self.gates.iter().filter(works).collect();
-        text.push_str(if working.is_empty() { "verify: []\n" } else { "verify:\n" });
-        for chosen in &self.gates {
+        text.push_str(if self.gates.iter().any(|chosen| works(&chosen)) {
+            "verify:\n"
+        } else {
+            // An empty list would look as if something were checked.
+            "# No gate works yet, so nothing is verified. Add one and accept it with `ralph trust`:\n\
+             # verify:\n#   - { name: test, run: your test command }\n"
+        });
+        // The first failure stops, so a gate that fails already would hide those after it.
+        let fails = |chosen: &&Chosen| {
+            chosen.tried.as_ref().is_some_and(|report| report.answer() == CheckResult::Fail)
+        };
+        let in_order =
+            self.gates.iter().filter(|chosen| !fails(chosen)).chain(self.gates.iter().filter(fails));
+        for chosen in in_order {
             let proposal = &chosen.proposal;
             let timeout = proposal.timeout.map(|time| format!(", timeout: {time}")).unwrap_or_default();
             let writes = chosen.writes.iter().map(|path| yaml(path)).collect::<Vec<_>>().join(", ");
@@ -797,8 +849,30 @@ fn about(report: &GateReport) -> String {
             format!("  # took {} when tried", ralph_core::model::duration::show(report.took))
         }
         GateOutcome::CouldNotStart { .. } => "  # could not start when tried".into(),
+        GateOutcome::Failed { .. } => format!("  # required, already failing{}", problems(report)),
         other => format!("  # {} when tried", other.word()),
     }
+}
+
+/// How many failures its output names.
+fn problems(report: &GateReport) -> String {
+    match report.results.as_ref().map_or(0, |results| results.failures().len()) {
+        0 => String::new(),
+        1 => " (1 problem)".into(),
+        number => format!(" ({number} problems)"),
+    }
+}
+
+/// Which folder is set up if it is not the current one, and why.
+fn why_this_folder(place: &CommandContext) -> Option<String> {
+    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+    let root = place.repo.root.canonicalize().ok()?;
+    let inside = here.strip_prefix(&root).ok().filter(|inside| !inside.as_os_str().is_empty())?;
+    let what = match place.repo.config() {
+        Ok(Some(file)) => format!("it has {}", file.path),
+        _ => "it is the root of the git repository".to_owned(),
+    };
+    Some(format!("the folder that contains {}: {what}, and gates run from there", inside.display()))
 }
 
 /// Quotes a string for YAML if needed; JSON strings are valid YAML.

@@ -27,7 +27,8 @@ use crate::sys::clock;
     after_help = "Examples:\n  ralph log               the most recently active loop\n  ralph log verify -f     follow `ralph verify`"
 )]
 pub(super) struct Arguments {
-    /// Loop, by its id or a prefix of it [default: the most recently active one]
+    /// The loop: its id, the beginning of it, or words of its task [default: the most recently active one]
+    #[arg(add = super::completions::loops())]
     r#loop: Option<String>,
     /// Keep printing new events until the loop ends
     #[arg(short, long)]
@@ -166,6 +167,7 @@ fn sentence(event: &Event) -> String {
         Event::Paused { why } => paint(ODD, format!("paused: {}", lines::pause_cause(why))),
         Event::Resumed { renewed: true } => "resumed with a new budget".into(),
         Event::Resumed { renewed: false } => "resumed".into(),
+        Event::LimitsRaised { by } => format!("you granted {}", lines::granted(by)),
         Event::Cancelled { why } => paint(ODD, format!("cancelled: {}", cancel_cause(why))),
         Event::AgentCalled { agent, name, .. } => format!("agent `{name}` called ({agent})"),
         Event::AgentFinished { name, report, .. } => {

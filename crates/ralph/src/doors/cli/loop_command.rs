@@ -16,9 +16,10 @@ use ralph_core::model::evidence::RequiredProof;
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Clocks;
-use ralph_core::model::limits::{Limits, Origin, WithOrigin};
+use ralph_core::model::limits::{Limits, LimitsRaise, Origin, WithOrigin};
 use ralph_core::model::money::Micros;
 use ralph_core::model::ship::{CI_PASSED, ForgeSeen, ShipPlan, Until};
+use ralph_core::model::short_id::ShortId;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::model::{duration, preset};
 
@@ -55,7 +56,7 @@ pub(super) struct Arguments {
     /// The task for the agent
     #[arg(value_name = "TASK")]
     task: Vec<String>,
-    #[arg(long, value_name = "NAME", default_value = list::DEFAULT, help = agent_help())]
+    #[arg(long, value_name = "NAME", default_value = list::DEFAULT, help = agent_help(), add = super::completions::agents())]
     agent: String,
     /// Same as --agent glm5
     #[arg(long, conflicts_with = "agent")]
@@ -67,7 +68,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", value_parser = iterations)]
     max_iterations: Option<Attempts>,
     /// Stop after this time: 90m, 8h
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_some)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_with_unit)]
     max_time: Option<Duration>,
     /// Stop when this many dollars are spent; a client with its own cost limit gets the remaining amount
     #[arg(long, value_name = "USD", value_parser = dollars)]
@@ -105,10 +106,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// End an agent run after this time
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_some)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse_with_unit)]
     max_run: Duration,
     /// End an agent run after this time without output or file changes
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration::parse_some)]
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = duration::parse_with_unit)]
     max_silence: Duration,
     /// Do not save each iteration's tree as a hidden git ref
     #[arg(long)]
@@ -164,7 +165,7 @@ fn iterations(text: &str) -> Result<Attempts, String> {
     }
 }
 
-fn dollars(text: &str) -> Result<Micros, String> {
+pub(super) fn dollars(text: &str) -> Result<Micros, String> {
     let number = text.trim_start_matches('$').parse().ok().and_then(Micros::from_dollars);
     number
         .filter(|sum| *sum > Micros::ZERO)
@@ -286,7 +287,7 @@ pub(super) fn verify_again(
     }
     if let DefinitionStatus::Changed { .. } | DefinitionStatus::Revoked = effective.definition_status {
         return Err(CommandError::new(exit::TAMPERED, "the gate definition changed since this loop began")
-            .hint("review the change with `ralph trust --show`"));
+            .hint("review the change with `ralph trust --show`, or put the accepted one back with `ralph trust --restore`"));
     }
     let asked = JudgeOptions::without_deadline();
     let is_json = output.output() == Output::Json;
@@ -299,7 +300,7 @@ pub(super) fn verify_again(
     } else {
         terminal::print(format_args!(
             "{} has ended and is recorded as verified; its gates were run again:",
-            found.id
+            ShortId::of(&found.id)
         ));
         verified.show();
     }
@@ -407,14 +408,11 @@ impl Arguments {
             }
         };
         Ok(Goal {
-            task,
             promise: self.completion_promise.clone(),
             list,
-            archive: false,
-            lang: None,
-            ship: None,
             proof: Some(self.proof.or(place.settings().user.proof).unwrap_or(RequiredProof::Test)),
             accept: self.acceptance()?,
+            ..Goal::new(task)
         })
     }
 
@@ -488,7 +486,7 @@ impl Arguments {
         let acceptance = baseline::acceptance_gates(&goal.accept, None);
         let gates = effective.config.gates.iter().cloned().chain(acceptance).collect();
         DrivePlan {
-            loop_id: start::new_id(&goal.task, None),
+            loop_id: start::new_id(&place.repo_home, &goal.task, None),
             goal,
             profile,
             options,
@@ -570,7 +568,8 @@ fn lock_work_tree(place: &CommandContext) -> Result<Lock, CommandError> {
     const MOMENTS: Duration = Duration::from_secs(2);
     let driven = || {
         let open = DrivenLoop::open_in(&place.repo_home).unwrap_or_default();
-        open.into_iter().find_map(|found| Some(format!(": {} (process {})", found.id, found.driven_by()?)))
+        open.into_iter()
+            .find_map(|found| Some(format!(": {} (process {})", ShortId::of(&found.id), found.driven_by()?)))
     };
     place.repo_home.create()?;
     let lock = place.repo_home.driver_lock_file();
@@ -586,14 +585,19 @@ pub(super) fn continue_loop(
     place: CommandContext,
     found: &DrivenLoop,
     at_once: bool,
+    raise: Option<LimitsRaise>,
     output: &OutputArguments,
 ) -> CommandResult {
     let mut place = place.patient();
     let state = &found.state;
     let unreadable = || {
-        CommandError::new(exit::USAGE, format!("`{}` has no recorded plan and cannot be resumed", found.id))
+        CommandError::new(
+            exit::USAGE,
+            format!("`{}` has no recorded plan and cannot be resumed", ShortId::of(&found.id)),
+        )
     };
     let (goal, limits) = state.goal.clone().zip(state.limits.clone()).ok_or_else(unreadable)?;
+    let limits = raise.map_or_else(|| limits.clone(), |raise| limits.clone().raised(&raise));
     let options = state.drive.options.clone().ok_or_else(unreadable)?;
     if let Some(value) = options.gate_timeout {
         let gate_timeout = WithOrigin { value, origin: Origin::Flag };
@@ -621,7 +625,7 @@ pub(super) fn continue_loop(
     let _lock = lock_work_tree(&place)?;
     let signals = Signals::watch();
     let ledger = Arc::new(Loop::driven_here(&place.repo_home, &plan.loop_id));
-    driver::take_over(&ledger, &place.repo, &plan, at_once)?;
+    driver::take_over(&ledger, &place.repo, &plan, at_once, raise)?;
     let checkpointer = Checkpointer::new(&place.repo, &ledger, &plan.loop_id, &plan.options, &signals.stop);
     drive(&place, &plan, (ledger, checkpointer), &signals, output)
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use ralph_core::ledger::event::PauseCause;
 use ralph_core::ledger::transition::{Transition, apply};
+use ralph_core::model::short_id::ShortId;
 
 use super::CommandResult;
 use super::context::CommandContext;
@@ -14,11 +15,12 @@ use crate::store::sessions;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  ralph pause             every loop and every guarded session of this repo\n  \
-ralph pause fix-the-3f  one loop, by a prefix of its id\n\n\
+ralph pause k3f9        one loop\n\n\
 In a session, send `pause` as the whole message. Refused in an agent's shell (exit code 3)."
 )]
 pub(super) struct Arguments {
-    /// Only this loop (its id or a prefix of it)
+    /// Only this loop: its id, the beginning of it, or words of its task
+    #[arg(add = super::completions::loops())]
     r#loop: Option<String>,
 }
 
@@ -32,13 +34,13 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
         if found.apply(&transition)? {
             paused += 1;
             terminal::print(language::texts(&found.state, None).paused());
-            terminal::print(format_args!("\n{}", found.id));
+            terminal::print(format_args!("\n{}", ShortId::of(&found.id)));
         }
     }
     for found in place.driven_loops(arguments.r#loop.as_deref())? {
         if found.apply(&place.repo_home, &transition)? {
             paused += 1;
-            terminal::print(format_args!("{}: paused; continue with `ralph resume`", found.id));
+            terminal::print(format_args!("{}: paused; continue with `ralph resume`", ShortId::of(&found.id)));
         }
     }
     if arguments.r#loop.is_none() {

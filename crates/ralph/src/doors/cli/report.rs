@@ -17,7 +17,7 @@ use crate::sys::{clock, files};
 fn after_help() -> String {
     format!(
         "Examples:\n  ralph report              the last loop of this repo\n  \
-         ralph report fix-the-3f   one loop, by a prefix of its id\n  \
+         ralph report k3f9         one loop\n  \
          ralph report start loop \"tidy up\"\n  ralph report complete success \"all tidy\" \"more tests\"\n\n\
          Reports are written automatically when a loop ends: {}/*.md for people, {}/*.json\n\
          for scripts. `reports: home` or `reports: off` in your config changes that.",
@@ -30,7 +30,8 @@ fn after_help() -> String {
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = after_help())]
 pub(super) struct Arguments {
-    /// Loop, by its id or a prefix of it [default: the most recently active one]
+    /// The loop: its id, the beginning of it, or words of its task [default: the most recently active one]
+    #[arg(add = super::completions::loops())]
     r#loop: Option<String>,
     /// Print one JSON object on stdout, for scripts
     #[arg(long)]

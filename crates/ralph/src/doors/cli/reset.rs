@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use ralph_core::ledger::event::{Event, ResetCause, Subject};
 use ralph_core::model::id::LoopId;
 use ralph_core::model::layout::Layout;
+use ralph_core::model::short_id::ShortId;
 
 use super::context::CommandContext;
 use super::{CommandError, CommandResult};
@@ -17,9 +18,10 @@ use crate::sys::clock;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  ralph reset             every blocking or paused loop of this repo\n  \
-ralph reset check-3f    one loop, by a prefix of its id")]
+ralph reset k3f9        one loop")]
 pub(super) struct Arguments {
-    /// Only this loop (its id or a prefix of it)
+    /// Only this loop: its id, the beginning of it, or words of its task
+    #[arg(add = super::completions::loops())]
     r#loop: Option<String>,
 }
 
@@ -31,7 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
     SessionLoop::settle_open_in(&place)?;
     let loops = match &arguments.r#loop {
         Some(word) => {
-            let id = place.named_loop(Some(word))?;
+            let id = place.loop_to_change(word)?;
             if DrivenLoop::at(&place.repo_home, id.clone())?.is_some() {
                 return Err(CommandError::new(
                     exit::USAGE,
@@ -63,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
         if ledger.state().goal.is_none() {
             Export::new(&place.repo_home, &place.repo.root, layout).remove()?;
         }
-        terminal::print(format_args!("{id}: count reset."));
+        terminal::print(format_args!("{}: count reset.", ShortId::of(&id)));
     }
     drop(lock);
     for mut found in SessionLoop::settle_open_in(&place)? {

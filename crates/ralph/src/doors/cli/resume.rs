@@ -1,9 +1,14 @@
 //! `ralph resume`: resumes a paused loop, in the calling session if there is one.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::{AttachedSession, Transition, apply};
+use ralph_core::model::duration;
+use ralph_core::model::limits::LimitsRaise;
+use ralph_core::model::money::Micros;
+use ralph_core::model::short_id::ShortId;
 use ralph_core::model::verdict::Verdict;
 
 use super::context::CommandContext;
@@ -20,22 +25,90 @@ use crate::store::sessions;
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  ralph resume             the paused loop and all paused guards of this repo\n  \
-ralph resume fix-the-3f  one loop, by a prefix of its id\n\n\
+ralph resume k3f9        one loop\n  ralph resume k3f9 --max-iterations +10    also after it ended at that limit\n\n\
 A loop started by `ralph loop` continues in this terminal, also after a kill. \
 In a session, send `continue`. An agent's shell cannot resume a loop that you, a limit or errors paused."
 )]
 pub(super) struct Arguments {
-    /// Only this loop (its id or a prefix of it)
+    /// Only this loop: its id, the beginning of it, or words of its task
+    #[arg(add = super::completions::loops())]
     r#loop: Option<String>,
     /// Resume a loop at once that is waiting for a usage limit
     #[arg(long)]
     now: bool,
+    /// Grant a loop of `ralph loop` this many more iterations, also if it ended at that limit: +10
+    #[arg(long, value_name = "+N", value_parser = more_iterations)]
+    max_iterations: Option<u32>,
+    /// Grant this many more dollars: +5
+    #[arg(long, value_name = "+USD", value_parser = more_dollars)]
+    max_cost: Option<Micros>,
+    /// Grant this much more time: +2h
+    #[arg(long, value_name = "+TIME", value_parser = more_time)]
+    max_time: Option<Duration>,
     #[command(flatten)]
     output: OutputArguments,
 }
 
+/// More is added to the limit, so the plus sign is required: a bare number could be taken for the new limit.
+fn after_plus(text: &str) -> Result<&str, String> {
+    text.trim().strip_prefix('+').ok_or_else(|| format!("write `+{}` for that much more", text.trim()))
+}
+
+fn more_iterations(text: &str) -> Result<u32, String> {
+    let number = after_plus(text)?.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number such as `+10`".into())
+}
+
+fn more_dollars(text: &str) -> Result<Micros, String> {
+    loop_command::dollars(after_plus(text)?)
+}
+
+fn more_time(text: &str) -> Result<Duration, String> {
+    duration::parse_with_unit(after_plus(text)?)
+}
+
+impl Arguments {
+    fn raise(&self) -> Option<LimitsRaise> {
+        let raise = LimitsRaise {
+            iterations: self.max_iterations.unwrap_or_default(),
+            cost: self.max_cost.unwrap_or_default(),
+            time: self.max_time.unwrap_or_default(),
+        };
+        (raise != LimitsRaise::default()).then_some(raise)
+    }
+}
+
+/// Continues a driven loop with higher limits; one that ended at such a limit, too.
+fn resume_with_more(place: CommandContext, arguments: &Arguments, raise: LimitsRaise) -> CommandResult {
+    place.refuse_in_agent_shell("raise the limits of a loop")?;
+    let found = match arguments.r#loop.as_deref() {
+        Some(word) => DrivenLoop::at(&place.repo_home, place.loop_to_change(word)?)?,
+        None => DrivenLoop::last_in(&place.repo_home)?,
+    };
+    let none = || {
+        CommandError::new(exit::USAGE, "no loop of `ralph loop` to resume")
+            .hint("a session's loop gets its limit granted again by `ralph resume` alone")
+    };
+    let found = found.ok_or_else(none)?;
+    if apply(&found.state, &Transition::RaiseLimits(raise)).is_empty() {
+        let short = ShortId::of(&found.id);
+        let what = if found.is_open() {
+            format!("`{short}` has no such limit, so it cannot be raised")
+        } else {
+            format!("`{short}` has ended, and not at this limit")
+        };
+        return Err(
+            CommandError::new(exit::USAGE, what).hint(format!("see how it stands with `ralph show {short}`"))
+        );
+    }
+    loop_command::continue_loop(place, &found, arguments.now, Some(raise), &arguments.output)
+}
+
 pub(super) fn run(arguments: &Arguments) -> CommandResult {
     let place = CommandContext::here(None)?;
+    if let Some(raise) = arguments.raise() {
+        return resume_with_more(place, arguments, raise);
+    }
     super::require_loop(&place, arguments.r#loop.as_deref(), "resume")?;
     let by = surroundings::agent_session()
         .map(|session| AttachedSession { session, client: ancestry::named_client() });
@@ -44,7 +117,7 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
     let several = found.len() > 1 && by.is_some();
     if several {
         return Err(CommandError::new(exit::USAGE, "several loops could be resumed in this session")
-            .hint("name one; list them with `ralph status`"));
+            .hint("name one; list them with `ralph ls`"));
     }
     for mut found in found {
         if found.waits_for_user() {
@@ -55,11 +128,13 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
             let list = found.state.goal.as_ref().and_then(|goal| goal.list.as_ref());
             let tasks = list.map(|list| tasks::read(&found.workspace.repo.root, list));
             terminal::print(language::texts(&found.state, tasks.as_ref()).resumed());
-            terminal::print(format_args!("\n{}", found.id));
+            terminal::print(format_args!("\n{}", ShortId::of(&found.id)));
         }
     }
     match driven(&place, arguments, resumed > 0)? {
-        Some(found) => return loop_command::continue_loop(place, &found, arguments.now, &arguments.output),
+        Some(found) => {
+            return loop_command::continue_loop(place, &found, arguments.now, None, &arguments.output);
+        }
         None if resumed > 0 => {}
         None => return over(&place, arguments),
     }
@@ -103,7 +178,7 @@ fn driven(
         && !found.is_open()
         && !is_verified(found)
     {
-        return Err(CommandError::new(exit::USAGE, format!("`{}` has ended", found.id))
+        return Err(CommandError::new(exit::USAGE, format!("`{}` has ended", ShortId::of(&found.id)))
             .hint("start a new one: `ralph loop \"task\"`"));
     }
     open.retain(DrivenLoop::is_open);
@@ -113,7 +188,8 @@ fn driven(
         open.retain(|found| found.driven_by().is_none());
     }
     if open.len() > 1 {
-        let names = open.iter().map(|found| format!("`{}`", found.id)).collect::<Vec<_>>().join(", ");
+        let names =
+            open.iter().map(|found| format!("`{}`", ShortId::of(&found.id))).collect::<Vec<_>>().join(", ");
         return Err(CommandError::new(exit::USAGE, "several loops could be resumed in this terminal")
             .hint(format!("name one of {names}")));
     }

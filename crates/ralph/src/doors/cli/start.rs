@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use ralph_core::claims::start_request::{self, StartRequest, UsageError};
 use ralph_core::model::id::SessionId;
 use ralph_core::model::ship::Until;
+use ralph_core::model::short_id::ShortId;
 
 use super::context::CommandContext;
 use super::{CommandError, CommandResult};
@@ -96,7 +97,7 @@ pub(super) fn begin(
         terminal::print("");
         terminal::print(language::of_loop(&found.state).words().verdict_unbound);
     }
-    terminal::print(format_args!("\n{}", found.id));
+    terminal::print(format_args!("\n{}", ShortId::of(&found.id)));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,21 +14,25 @@ use ralph_core::say::loop_texts::{self, LoopTexts};
 use ralph_core::say::words;
 use serde_json::{Value, json};
 
-use super::CommandResult;
 use super::context::CommandContext;
+use super::ls::{self, LoopList};
+use super::{CommandError, CommandResult};
 use crate::checks::tasks;
 use crate::loops::driver::driven::DrivenLoop;
 use crate::show::language;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, ODD, STRONG, paint};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
-use crate::store::ledger::WholeLedger;
+use crate::store::ledger::{self, WholeLedger};
 use crate::sys::clock;
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  ralph status          gates, trust and loops of this repo\n  \
-ralph status check-3f one loop, by a prefix of its id")]
+#[command(
+    after_help = "Examples:\n  ralph status          gates, trust and the newest loops of this repo\n  \
+ralph status k3f9     one loop"
+)]
 pub(super) struct Arguments {
-    /// Only this loop (its id or a prefix of it)
+    /// Only this loop: its id, the beginning of it, or words of its task
+    #[arg(add = super::completions::loops())]
     r#loop: Option<String>,
     /// Print one JSON object on stdout, for scripts
     #[arg(long)]
@@ -38,25 +42,36 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> CommandResult {
     let place = CommandContext::here(None)?;
     let found = place.lookup_gates()?;
-    let ids = match &arguments.r#loop {
-        Some(word) => vec![place.named_loop(Some(word))?],
-        None => place.repo_home.loops(),
+    let only = match &arguments.r#loop {
+        Some(word) => Some(place.named_loop(Some(word))?),
+        None => None,
     };
+    if arguments.json {
+        let loops = all_loops(&place, only)?;
+        terminal::json(&as_json(&place, &found, &loops));
+    } else {
+        show_repo(&place, &found);
+        show_loops(&place, only.as_ref())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The named loop, or every one.
+fn all_loops(
+    place: &CommandContext,
+    only: Option<LoopId>,
+) -> Result<Vec<(LoopId, WholeLedger)>, CommandError> {
+    let is_named = only.is_some();
+    let ids = only.map_or_else(|| place.repo_home.loops(), |id| vec![id]);
     let mut loops = Vec::with_capacity(ids.len());
     for id in ids {
         let reading = place.loop_of(&id).lines()?;
         // A guarded session has no loop before its first judged stop.
-        if reading.state.subject.is_some() || arguments.r#loop.is_some() {
+        if reading.state.subject.is_some() || is_named {
             loops.push((id, reading));
         }
     }
-    if arguments.json {
-        terminal::json(&as_json(&place, &found, &loops));
-    } else {
-        show_repo(&place, &found);
-        show_loops(&place, &loops);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(loops)
 }
 
 fn row(name: &str, text: impl std::fmt::Display) {
@@ -148,33 +163,45 @@ fn budget(limits: &Limits) -> String {
     parts.join(", ")
 }
 
-fn show_loops(place: &CommandContext, loops: &[(LoopId, WholeLedger)]) {
-    if loops.is_empty() {
+/// The newest loops, one line each; what is open with its progress.
+fn show_loops(place: &CommandContext, only: Option<&LoopId>) -> Result<(), CommandError> {
+    let list = match only {
+        Some(id) => LoopList::of(place, id)?,
+        None => {
+            show_verify(place)?;
+            LoopList::newest(place, ls::USUAL)?
+        }
+    };
+    if list.loops.is_empty() {
         row("loops", "none yet");
-        return;
+        return Ok(());
     }
     terminal::print("");
-    for (id, reading) in loops {
-        let state = &reading.state;
-        let lang = language::of_loop(state);
-        let when = state.last_activity.map(|at| terminal::ago(at, clock::now())).unwrap_or_default();
-        terminal::print(format_args!(
-            "{}  {}  {}",
-            paint(STRONG, format!("{:26}", id.as_str())),
-            driven(id, state).unwrap_or_else(|| status_words(state, lang)),
-            paint(FAINT, when)
-        ));
-        for line in lines(place, state, lang) {
-            terminal::print(format_args!("{:26}  {line}", ""));
+    list.show(|row, state| {
+        let mut more = Vec::new();
+        if state.is_open() || only.is_some() {
+            let lang = language::of_loop(state);
+            more.push(driven(&row.id, state).unwrap_or_else(|| status_words(state, lang)));
+            more.extend(lines(place, state, lang));
         }
-        if let Some(damage) = &reading.damage {
-            terminal::print(format_args!(
-                "{:26}  {}",
-                "",
-                paint(BAD, format!("ledger damaged at line {}: {}", damage.line, damage.what))
-            ));
+        if let Ok(WholeLedger { damage: Some(damage), .. }) = place.loop_of(&row.id).lines() {
+            more.push(paint(BAD, format!("ledger damaged at line {}: {}", damage.line, damage.what)));
         }
+        more
+    });
+    Ok(())
+}
+
+/// How the last `ralph verify` ended.
+fn show_verify(place: &CommandContext) -> Result<(), CommandError> {
+    let state = place.state_of(&ledger::verify_loop())?;
+    if let Some(last) = &state.last {
+        let lang = language::of_loop(&state);
+        let when = paint(FAINT, terminal::ago(last.at, clock::now()));
+        let reason = terminal::plain(words::reason_in(&last.reason, lang));
+        row("verify", format_args!("{}  {reason}  {when}", status_words(&state, lang)));
     }
+    Ok(())
 }
 
 /// Which process drives an open driven loop.

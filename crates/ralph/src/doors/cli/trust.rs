@@ -21,14 +21,16 @@ use crate::show::terminal::{self, FAINT, GOOD, ODD, STRONG, paint, snippet};
 use crate::store::acceptance::{Acceptance, AcceptedBy};
 use crate::store::effective_gates::{self, GatesLookup};
 use crate::store::trust::Trust;
-use crate::sys::clock;
+use crate::sys::{clock, files};
 
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  ralph trust                    show the gates, ask, accept (on a terminal)\n  \
 ralph trust --show             show them and their SHA-256\n  \
-ralph trust --hash SHA256      accept exactly this content without asking (for CI)"
+ralph trust --hash SHA256      accept exactly this content without asking (for CI)\n  \
+ralph trust --restore          put the accepted definition back after the file was changed"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Arguments {
     /// Show what would run and its SHA-256, without accepting
     #[arg(long)]
@@ -39,6 +41,9 @@ pub(super) struct Arguments {
     /// Accept without asking if the content has exactly this SHA-256
     #[arg(long, value_name = "SHA256", conflicts_with_all = ["show", "revoke"])]
     hash: Option<String>,
+    /// Put the accepted definition back into the file; a copy of the replaced one is kept
+    #[arg(long, conflicts_with_all = ["show", "hash", "revoke"])]
+    restore: bool,
     /// Revoke everything accepted for this repo
     #[arg(long, conflicts_with = "show")]
     revoke: bool,
@@ -48,6 +53,9 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
     let place = CommandContext::here(None)?;
     if !arguments.show {
         place.refuse_below_agent("accept gates or revoke them")?;
+    }
+    if arguments.restore {
+        return restore(&place);
     }
     if arguments.revoke {
         // Revoked gates guard no later session, and the user would not be notified.
@@ -93,6 +101,50 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
         }
     };
     terminal::print(format_args!("{} {effect}", paint(GOOD, "Accepted.")));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the newest accepted definition over the file, whatever it says now.
+fn restore(place: &CommandContext) -> CommandResult {
+    let nothing = || {
+        CommandError::new(exit::USAGE, "nothing was accepted in this repo, so there is nothing to put back")
+            .hint("accept the current file with `ralph trust`")
+    };
+    let newest = place.accepted()?.last().ok_or_else(nothing)?;
+    let text = effective_gates::accepted_text(&place.home, &newest.sha256)?;
+    let name = newest.layout.data().config;
+    let path = place.repo.root.join(name);
+    if !files::lies_below(&path, &place.repo.root) {
+        let what = format!("the folder of {name} is a link out of the repo; nothing was changed");
+        return Err(CommandError::new(exit::NEEDS_PERSON, what).hint("remove the link, then try again"));
+    }
+    // A link is replaced, never followed.
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    let now = if is_link { None } else { files::read_foreign(&path)? };
+    if now.as_deref() == Some(text.as_slice()) {
+        terminal::print(format_args!("{name} is the accepted definition already."));
+        return Ok(ExitCode::SUCCESS);
+    }
+    place.repo_home.create()?;
+    if let Some(now) = &now {
+        files::replace(&place.repo_home.replaced_definition(), now)?;
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    if is_link {
+        std::fs::remove_file(&path)?;
+    }
+    std::fs::write(&path, &text)?;
+    terminal::print(format_args!(
+        "{} {name} is the accepted definition again ({}).",
+        paint(GOOD, "Restored."),
+        newest.sha256.short()
+    ));
+    if now.is_some() {
+        let copy = place.repo_home.replaced_definition();
+        terminal::print(format_args!("The replaced file was copied to {}", copy.display()));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,6 +9,7 @@ use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::Subject;
 use ralph_core::ledger::facts::{DefinitionStatus, Facts};
 use ralph_core::model::budget::Attempts;
+use ralph_core::model::config_problem::did_you_mean;
 use ralph_core::model::finding::GatesSeen;
 use ralph_core::model::gate::{CheckResult, Gate, GateOrder, GateReport};
 use ralph_core::model::limits::{Limits, WithOrigin};
@@ -24,7 +25,7 @@ use crate::loops::judge::{EngineError, JudgeCase, JudgeOptions};
 use crate::show::exit;
 use crate::show::terminal::live::GateDisplay;
 use crate::show::terminal::{self, BAD, FAINT, GOOD, paint, snippet, table};
-use crate::store::effective_gates::{EffectiveGates, GatesLookup};
+use crate::store::effective_gates::{self, BrokenConfig, EffectiveGates, GatesLookup};
 use crate::store::ledger;
 use crate::store::repo::Repo;
 use crate::sys::env;
@@ -37,6 +38,7 @@ ralph verify --junit verify.xml    for a CI system that shows test reports"
 )]
 pub(super) struct Arguments {
     /// Run only these gates
+    #[arg(add = super::completions::gates())]
     gates: Vec<String>,
     /// Run everything, even with valid receipts
     #[arg(long)]
@@ -165,7 +167,14 @@ pub(super) fn accepted(
         CommandError::new(exit::NEEDS_PERSON, what)
             .hint("review them with `ralph trust --show`, then accept them with `ralph trust`")
     };
-    match place.lookup_gates()? {
+    let found = place.lookup_gates()?;
+    // Whether to accept a file is a question only if it can be read.
+    if let GatesLookup::Untrusted(_) | GatesLookup::Revoked = &found
+        && let Some(file) = place.repo.config()?
+    {
+        effective_gates::parse(file.layout, &file.text, &place.settings().defaults()).map_err(unreadable)?;
+    }
+    match found {
         GatesLookup::Nothing => Err(no_config()),
         GatesLookup::Revoked if place.repo.config()?.is_none() => Err(no_config()),
         GatesLookup::Untrusted(_) | GatesLookup::Revoked if !asks_nobody && terminal::is_interactive() => {
@@ -180,10 +189,7 @@ pub(super) fn accepted(
             Err(refused("the gates of this repo are not accepted; nothing was run"))
         }
         GatesLookup::Effective(effective) => match (&effective.broken, &effective.definition_status) {
-            (Some(broken), _) => {
-                terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
-                Err(CommandError::new(exit::USAGE, format!("cannot parse {}; nothing was run", broken.path)))
-            }
+            (Some(broken), _) => Err(unreadable(broken.clone())),
             (None, DefinitionStatus::Accepted | DefinitionStatus::AcceptedSince) => {
                 if let Some(by) = place.unconfirmed(&effective) {
                     terminal::remark(format_args!(
@@ -194,13 +200,20 @@ pub(super) fn accepted(
             }
             (None, DefinitionStatus::Changed { difference }) => {
                 terminal::remark(difference);
-                Err(refused("the gate definition differs from the accepted one; nothing was run"))
+                let what = "the gate definition differs from the accepted one; nothing was run";
+                Err(CommandError::new(exit::NEEDS_PERSON, what)
+                    .hint("review it with `ralph trust --show`, then accept it with `ralph trust`, or put the accepted one back with `ralph trust --restore`"))
             }
             (None, DefinitionStatus::Revoked) => {
                 Err(refused("trust in this repo was revoked; nothing was run"))
             }
         },
     }
+}
+
+fn unreadable(broken: BrokenConfig) -> CommandError {
+    terminal::remark(snippet::draw(broken.path, &broken.text, &broken.problem));
+    CommandError::new(exit::USAGE, format!("cannot parse {}; nothing was run", broken.path))
 }
 
 fn no_config() -> CommandError {
@@ -220,8 +233,9 @@ fn chosen(gates: &[Gate], words: &[String]) -> Result<Vec<Gate>, CommandError> {
         words.iter().find(|word| !gates.iter().any(|gate| gate.name.as_str() == word.as_str()))
     {
         let names = gates.iter().map(|gate| format!("`{}`", gate.name)).collect::<Vec<_>>().join(", ");
+        let known = gates.iter().map(|gate| gate.name.as_str());
         return Err(CommandError::new(exit::USAGE, format!("unknown gate `{unknown}`"))
-            .hint(format!("available: {names}")));
+            .hint(did_you_mean(unknown, known, &names)));
     }
     let kept = |gate: &&Gate| words.iter().any(|word| word == gate.name.as_str());
     let mut chosen: Vec<Gate> = gates.iter().filter(kept).cloned().collect();

@@ -59,6 +59,7 @@ fn line_of(event: &Event) -> Option<String> {
         Event::Paused { why } => format!("paused ({})", pause_word(why)),
         Event::Resumed { renewed: true } => "resumed; the limit was granted once more".into(),
         Event::Resumed { renewed: false } => "resumed".into(),
+        Event::LimitsRaised { .. } => "its limits were raised".into(),
         Event::Cancelled { why: CancelCause::Failed { why } } => format!("given up: {why}"),
         Event::Cancelled { .. } => "cancelled".into(),
         Event::AgentCalled { name, .. } => format!("agent `{name}` called"),

@@ -15,6 +15,7 @@ use ralph_core::model::layout::{Clocks, Layout};
 use ralph_core::model::limits::{Limits, Origin};
 use ralph_core::model::preset::{self, Preset};
 use ralph_core::model::ship::{ShipPlan, Until};
+use ralph_core::model::short_id::ShortId;
 
 use crate::checks::ship::{self, ShipRequest};
 use crate::checks::{openspec, quality_files};
@@ -22,6 +23,7 @@ use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
 use crate::loops::{ancestry, evidence, judge};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
+use crate::store::home::RepoHome;
 use crate::store::repo::Repo;
 use crate::store::rewritten_files;
 use crate::store::workspace::Workspace;
@@ -116,7 +118,7 @@ impl LoopStart<'_> {
             until,
             settings: &settings,
             by_promise: promise.is_some_and(|promise| Until::implied_by(promise).is_some()),
-            id: &new_id(id_words(goal), self.session),
+            id: &new_id(&self.workspace.repo_home, id_words(goal), self.session),
             root: &self.workspace.repo.root,
             scratch: self.workspace.repo_home.dir(),
         };
@@ -150,16 +152,7 @@ impl LoopStart<'_> {
 
     /// Adopts a loop that another tool started, with its iteration count.
     pub(crate) fn adopt(&self, file: &LoopFile) -> io::Result<SessionLoop> {
-        let goal = Goal {
-            task: file.task.clone(),
-            promise: file.completion_promise.clone(),
-            list: None,
-            archive: false,
-            lang: None,
-            ship: None,
-            proof: None,
-            accept: Vec::new(),
-        };
+        let goal = Goal { promise: file.completion_promise.clone(), ..Goal::new(file.task.clone()) };
         let most = match file.max_iterations {
             0 => Attempts::Unlimited,
             most => Attempts::AtMost(most),
@@ -201,7 +194,8 @@ impl LoopStart<'_> {
         let claims = self.claims_at_start(&goal);
         let events: Vec<Event> =
             [began].into_iter().chain(adopted).chain(bound).chain(claims).chain(start).collect();
-        SessionLoop::begin(self.workspace, new_id(id_words(&goal), self.session), &events)
+        let id = new_id(&self.workspace.repo_home, id_words(&goal), self.session);
+        SessionLoop::begin(self.workspace, id, &events)
     }
 
     /// Stores the files as they are now, for *undo*. Without them the loop can still end, at best *passing*.
@@ -276,14 +270,12 @@ impl LoopStart<'_> {
             })?),
         };
         Ok(Goal {
-            task,
             promise,
             list,
             archive: request.archive,
             lang,
-            ship: None,
             proof: request.proof.or(self.workspace.settings().user.proof),
-            accept: Vec::new(),
+            ..Goal::new(task)
         })
     }
 
@@ -351,8 +343,15 @@ pub(crate) fn task_of_list(list: &ListSource) -> String {
     format!("Do every open task in `{}`, in order, and tick each when it is done.", list.file)
 }
 
-/// A readable and unique id.
-pub(crate) fn new_id(words: &str, session: Option<&SessionId>) -> LoopId {
+/// A readable and unique id, whose short id no other loop of this repo has.
+pub(crate) fn new_id(repo_home: &RepoHome, words: &str, session: Option<&SessionId>) -> LoopId {
+    let taken: Vec<String> = repo_home.loop_names().map(|id| ShortId::of(&id).to_string()).collect();
+    let is_free = |id: &LoopId| !taken.contains(&ShortId::of(id).to_string());
+    let mut ids = (0..100).map(|salt| any_id(words, session, salt));
+    ids.find(is_free).unwrap_or_else(|| any_id(words, session, 0))
+}
+
+fn any_id(words: &str, session: Option<&SessionId>, salt: u8) -> LoopId {
     let safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = words.chars().map(safe).collect();
     let slug = slug.split('-').filter(|word| !word.is_empty()).take(4).collect::<Vec<_>>().join("-");
@@ -360,7 +359,8 @@ pub(crate) fn new_id(words: &str, session: Option<&SessionId>) -> LoopId {
     let slug = if slug.is_empty() { "loop" } else { &slug };
     let now = clock::now().to_string();
     let tag = session.map(session_tag).unwrap_or_default();
-    let digest = Digest::of_parts([tag.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes()]);
+    let digest =
+        Digest::of_parts([tag.as_bytes(), now.as_bytes(), &std::process::id().to_le_bytes(), &[salt]]);
     LoopId::new(format!("{slug}-{tag}{}", &digest.short()[tag.len()..]))
 }
 

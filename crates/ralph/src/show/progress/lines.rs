@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use ralph_core::clients::stream::{AgentEvent, Denial, Tokens};
+use ralph_core::clients::suggested_rule::{self, NOT_SUGGESTED};
 use ralph_core::ledger::drive::Approach;
 use ralph_core::ledger::drive_plan::DrivePlan;
 use ralph_core::ledger::event::{AgentEnd, AgentRun, PauseCause};
@@ -12,7 +13,10 @@ use ralph_core::ledger::loop_event::LoopEvent;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::Attempts;
 use ralph_core::model::gate::{GateOutcome, GateReport};
+use ralph_core::model::limits::LimitsRaise;
+use ralph_core::model::money::Micros;
 use ralph_core::model::secrets::Secrets;
+use ralph_core::model::short_id::ShortId;
 use ralph_core::model::verdict::{LimitHit, Reason, Verdict};
 use ralph_core::model::{duration, foreign_text};
 use ralph_core::say::{failures, words};
@@ -162,7 +166,10 @@ fn begins(plan: &DrivePlan, state: &State) -> Vec<String> {
         return PlanSheet(plan).lines();
     }
     let task = one_line(&plan.goal.headline(), 100);
-    vec![format!("loop {} resumed: {task}", plan.loop_id), format!("  so far {}", used_up(state))]
+    vec![
+        format!("loop {} resumed: {task}", ShortId::of(&plan.loop_id)),
+        format!("  so far {}", used_up(state)),
+    ]
 }
 
 pub(crate) fn iteration(number: u32, of: Attempts) -> String {
@@ -240,6 +247,9 @@ pub(crate) fn afterwards(run: &AgentRun) -> Vec<String> {
 fn denied(denial: &Denial) -> String {
     let times = if denial.count > 1 { format!(", {} times", denial.count) } else { String::new() };
     let what = one_line(&format!("{} {}", denial.tool, denial.about), 100);
+    if !suggested_rule::is_narrow(&denial.rule) {
+        return format!("{what}{times}: {NOT_SUGGESTED}");
+    }
     format!("denied: {what}{times} (allow: {})", one_line(&denial.rule, 250))
 }
 
@@ -257,6 +267,21 @@ pub(crate) fn agent_end(ended: &AgentEnd) -> String {
     }
 }
 
+/// What the user granted on top of the limits.
+pub(crate) fn granted(by: &LimitsRaise) -> String {
+    let mut parts = Vec::new();
+    if by.iterations > 0 {
+        parts.push(format!("{} more", counted(by.iterations as usize, "iteration")));
+    }
+    if by.cost > Micros::ZERO {
+        parts.push(format!("{} more", by.cost));
+    }
+    if !by.time.is_zero() {
+        parts.push(format!("{} more", duration::show(by.time)));
+    }
+    parts.join(", ")
+}
+
 /// Why a loop is paused.
 pub(crate) fn pause_cause(why: &PauseCause) -> String {
     match why {
@@ -267,6 +292,7 @@ pub(crate) fn pause_cause(why: &PauseCause) -> String {
         PauseCause::Errors => "too many errors in a row".into(),
         PauseCause::Limit { limit } => limit_reached(*limit),
         PauseCause::Interrupted => "interrupted".into(),
+        PauseCause::Denied { rule } if !suggested_rule::is_narrow(rule) => format!("{rule}: {NOT_SUGGESTED}"),
         PauseCause::Denied { rule } => format!("the agent lacks a permission; add {rule} to `allow:`"),
         PauseCause::NotSignedIn { why } => format!("the agent is not signed in ({why})"),
         PauseCause::AgentCouldNotStart { why } => format!("the agent could not be started ({why})"),

@@ -8,6 +8,7 @@ use ralph_core::model::drive_options::{AgentContext, DriveOptions};
 use ralph_core::model::duration;
 use ralph_core::model::limits::{Limits, WithOrigin};
 use ralph_core::model::ship::{ShipPlan, Until};
+use ralph_core::model::short_id::ShortId;
 
 use crate::show::progress::lines::{counted, one_line};
 
@@ -19,7 +20,7 @@ impl PlanSheet<'_> {
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut sheet = Sheet::default();
         sheet.put("task", one_line(&self.0.goal.task, 400));
-        sheet.put("loop", self.0.loop_id.to_string());
+        sheet.put("loop", ShortId::of(&self.0.loop_id).to_string());
         self.show_agent(&mut sheet);
         self.show_checks(&mut sheet);
         self.show_limits(&mut sheet);

@@ -54,16 +54,7 @@ pub(crate) fn plan() -> DrivePlan {
     let lint = Gate { advisory: true, ..gate("lint", "make lint") };
     DrivePlan {
         loop_id: LoopId::new("fix-the-tests-1a2b3c"),
-        goal: Goal {
-            task: "Fix the tests of the parser: 測試 must pass".into(),
-            promise: None,
-            list: None,
-            archive: false,
-            lang: None,
-            ship: None,
-            proof: None,
-            accept: Vec::new(),
-        },
+        goal: Goal::new("Fix the tests of the parser: 測試 must pass"),
         profile,
         options: DriveOptions {
             agent: "claude".into(),

@@ -60,6 +60,11 @@ impl TerminalRow {
         Self { parts }
     }
 
+    /// The text without styles, filled up with blanks.
+    pub(crate) fn padded(&self, width: usize) -> String {
+        format!("{}{}", self.show(false), " ".repeat(width.saturating_sub(self.cells())))
+    }
+
     /// The text with or without its styles.
     pub(crate) fn show(&self, in_colours: bool) -> String {
         let mut shown = String::new();

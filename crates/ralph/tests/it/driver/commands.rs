@@ -15,13 +15,18 @@ fn stays_in_the_gate() -> Scene {
     Scene::new(gate, ": > done.txt")
 }
 
+fn short_id(scene: &Scene) -> String {
+    let list = scene.sandbox.ralph(&["ls", "--json"]).success().json();
+    list[0]["short"].as_str().expect("a loop").to_owned()
+}
+
 /// Runs a command at another terminal in the meantime; returns how the driver ended, which has to be soon.
 #[track_caller]
 fn while_it_lasts(scene: &Scene, word: &str) -> Finished {
     let running = scene.start(&[]);
     let (one, other) = (scene.await_process("agent"), scene.await_process("child"));
     let said = Instant::now();
-    scene.sandbox.ralph(&[word]).exits(0).says(&scene.loop_id());
+    scene.sandbox.ralph(&[word]).exits(0).says(&short_id(scene));
     let ran = running.end();
     assert!(said.elapsed() < Duration::from_secs(5), "`{word}` took effect after {:?}", said.elapsed());
     is_gone(one);

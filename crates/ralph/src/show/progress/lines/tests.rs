@@ -1,6 +1,5 @@
 use ralph_core::clients::stream::RunResult;
 use ralph_core::ledger::event::{CancelCause, Event};
-use ralph_core::model::money::Micros;
 use ralph_core::model::verdict::EvaluationError;
 
 use super::*;
@@ -132,10 +131,7 @@ fn a_resumed_loop_shows_its_progress() {
     let (plan, state) = (sample::plan(), sample::blocked());
     assert_eq!(
         sample::lines().of(&LoopEvent::begins(&plan, &state)),
-        [
-            "loop fix-the-tests-1a2b3c resumed: Fix the tests of the parser: 測試 must pass",
-            "  so far 1 iteration, 3m, $0.12"
-        ]
+        ["loop dws7 resumed: Fix the tests of the parser: 測試 must pass", "  so far 1 iteration, 3m, $0.12"]
     );
 }
 
