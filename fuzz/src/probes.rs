@@ -338,6 +338,7 @@ fn facts(export: ExportSeen) -> Facts {
         rewritten: Vec::new(),
         failed_elsewhere: Vec::new(),
         is_second_look: false,
+        gates_ran_now: true,
         at_start: Vec::new(),
         proof: None,
         answers: AgentAnswers::default(),

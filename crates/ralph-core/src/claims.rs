@@ -8,6 +8,7 @@ pub mod honest_exit;
 pub mod loop_file;
 pub mod promise;
 mod prose;
+pub mod quality_files;
 pub mod results;
 pub mod start_request;
 pub mod state_file;

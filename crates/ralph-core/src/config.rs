@@ -16,6 +16,7 @@ use crate::model::id::GateName;
 use crate::model::layout::Layout;
 use crate::model::result_format::ResultFormat;
 use crate::model::results_source::{ResultsSource, ResultsSourceError};
+use crate::model::ship::{CLAIM_FILES, ShipSettings};
 use crate::model::{duration, foreign_text};
 
 mod agents;
@@ -24,6 +25,7 @@ pub mod detect;
 mod position;
 pub mod raw;
 pub mod reports;
+mod ship;
 pub mod user;
 pub mod writes;
 
@@ -49,6 +51,10 @@ pub struct Config {
     pub reports: Option<Reports>,
     /// How a new worktree is set up, where this file says so.
     pub worktree: Option<Worktree>,
+    /// How a loop beyond the gates pushes, waits and merges.
+    pub ship: ShipSettings,
+    /// Further files that are left out of the tree, in a loop that ships.
+    pub left_out: Vec<String>,
     /// Keys of the file that are another tool's and are not read.
     pub not_read: Vec<String>,
 }
@@ -81,7 +87,19 @@ impl Default for Config {
         let (gates, agents) = (Vec::new(), Vec::new());
         let (guard, budget) = (Guard::default(), Budget::default());
         let not_read = Vec::new();
-        Self { enabled: true, gates, guard, budget, agents, reports: None, worktree: None, not_read }
+        let (ship, left_out) = (ShipSettings::default(), Vec::new());
+        Self {
+            enabled: true,
+            gates,
+            guard,
+            budget,
+            agents,
+            reports: None,
+            worktree: None,
+            ship,
+            left_out,
+            not_read,
+        }
     }
 }
 
@@ -112,7 +130,9 @@ impl Config {
         let reports = raw.reports.map(Reports::from_raw).transpose()?;
         let worktree = raw.worktree.map(worktree).transpose()?;
         let (enabled, not_read) = (raw.enabled.unwrap_or(true), raw.not_read);
-        Ok(Self { enabled, gates, guard, budget, agents, reports, worktree, not_read })
+        let ship = raw.ship.map(ship::settings).transpose()?.unwrap_or_default();
+        let left_out = Vec::new();
+        Ok(Self { enabled, gates, guard, budget, agents, reports, worktree, ship, left_out, not_read })
     }
 
     /// The gates that can block.
@@ -123,7 +143,14 @@ impl Config {
 
     /// The files that the gates rewrite at every run, which are left out of the tree.
     pub fn written_files(&self) -> Vec<String> {
-        self.gates.iter().flat_map(|gate| gate.writes.iter().cloned()).collect()
+        let written = self.gates.iter().flat_map(|gate| gate.writes.iter().cloned());
+        written.chain(self.left_out.iter().cloned()).collect()
+    }
+
+    /// The same config for a loop that ships: claims about the code are no part of it.
+    pub fn for_shipping(mut self) -> Self {
+        self.left_out = CLAIM_FILES.map(str::to_owned).to_vec();
+        self
     }
 
     /// Whether anything in this config could run.

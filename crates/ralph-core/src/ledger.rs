@@ -8,5 +8,6 @@ pub mod event;
 pub mod facts;
 pub mod line;
 pub mod loop_event;
+pub mod ship;
 pub mod state;
 pub mod transition;

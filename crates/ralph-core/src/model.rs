@@ -26,6 +26,7 @@ pub mod result_format;
 pub mod results;
 pub mod results_source;
 pub mod secrets;
+pub mod ship;
 pub mod undo;
 pub mod verdict;
 pub mod visible_text;

@@ -15,6 +15,7 @@
 //! - [`Claude`]: the real Claude Code, run hermetically against that model;
 //! - [`ClaudeTerminal`]: the same in a terminal, as a user has it;
 //! - [`AgentClient`]: the real Claude Code, Codex, Gemini CLI, Copilot or OpenCode, as another program finds and runs it;
+//! - [`ScriptedForge`]: a GitHub on loopback for the real `gh`, with faults;
 //! - [`OpenSpec`]: the real OpenSpec command, for repos that are made by it.
 //!
 //! Unix only, as the faults are: sessions, process groups, signals.
@@ -36,6 +37,7 @@ mod real_gemini;
 mod real_opencode;
 mod real_openspec;
 mod sandbox;
+mod scripted_forge;
 mod scripted_model;
 mod session;
 mod stand_in_client;
@@ -63,6 +65,9 @@ pub use real_gemini::GEMINI_CLI_VERSION;
 pub use real_opencode::OPENCODE_VERSION;
 pub use real_openspec::{OPENSPEC_VERSION, OpenSpec};
 pub use sandbox::{MAKE, Sandbox};
+pub use scripted_forge::{
+    CiQuestion, FORGE_URL, ForgeFault, KillMoment, ScriptedCheck, ScriptedForge, ScriptedPull,
+};
 pub use scripted_model::{Api, Lane, MAX_REQUESTS, Request, Script, ScriptedModel, Served, Turn};
 use serde_json::Value;
 pub use session::Session;

@@ -8,6 +8,8 @@ pub(crate) mod markers;
 pub(crate) mod openspec;
 pub(crate) mod promise;
 pub(crate) mod prove;
+pub(crate) mod quality_files;
+pub(crate) mod ship;
 pub(crate) mod tasks;
 #[allow(dead_code, reason = "called by the judge once levels are decided")]
 pub(crate) mod undo;

@@ -4,7 +4,8 @@
 //! module uses only those below it (checked by `tests/it/rooms.rs`):
 //! - `doors`: the hook and the commands
 //! - `loops`: the life cycle of a loop: judged, attached to a session, driven, reported
-//! - `checks`: what "done" requires: gates, task list, promise, markers, hygiene
+//! - `checks`: what "done" requires: gates, task list, promise, markers, hygiene, pull request, CI, merge
+//! - `forge`: the host of the repository and its pull requests
 //! - `clients`: everything specific to one agent client
 //! - `show`: the terminal, the progress of a loop, exit codes, the language
 //! - `store`: recorded state, and files exported to a repo
@@ -16,6 +17,7 @@
 mod checks;
 mod clients;
 mod doors;
+mod forge;
 mod loops;
 mod show;
 mod store;

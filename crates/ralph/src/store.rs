@@ -5,6 +5,7 @@ pub(crate) mod effective_gates;
 pub(crate) mod exports;
 pub(crate) mod home;
 pub(crate) mod ledger;
+mod ledger_heads;
 pub(crate) mod notices;
 pub(crate) mod repo;
 pub(crate) mod rewritten_files;

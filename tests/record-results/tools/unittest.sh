@@ -97,5 +97,20 @@ sample; twelve; run_unittest twelve_failures
 run_unittest twelve_verbose -v
 sample; passing; echo 'import missing_module' >test_import.py; run_unittest import_crash
 sample; run_unittest no_test
+locals() {
+  cat >test_locals.py <<'PY'
+import unittest
+
+class Basket:
+    def __repr__(self):
+        return "Basket\ntotal: 3\nprices: [1, 2]"
+
+class LocalsTest(unittest.TestCase):
+    def test_total(self):
+        basket = Basket()
+        self.assertEqual(3, 4)
+PY
+}
+sample; locals; run_unittest long_locals --locals
 # unittest has no colours before Python 3.13; a runner that colours the whole is imitated by script's terminal.
 sample; one; record unittest colours bash -c 'python3 -m unittest -v 2>&1 | sed -e "s/FAIL/\x1b[31mFAIL\x1b[0m/" -e "s/ok$/\x1b[32mok\x1b(B\x1b[m/"'

@@ -14,6 +14,7 @@ use crate::model::budget::Attempts;
 use crate::model::config_problem::did_you_mean;
 use crate::model::evidence::RequiredProof;
 use crate::model::foreign_text;
+use crate::model::ship::Until;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartRequest {
@@ -29,8 +30,18 @@ pub struct StartRequest {
     /// In rounds, led by one agent that calls others.
     pub iterates: bool,
     pub lang: Option<String>,
+    /// Where it ends; none means what its promise implies.
+    pub until: Option<Until>,
     /// None: the level is shown and nothing is asked.
     pub proof: Option<RequiredProof>,
+}
+
+impl StartRequest {
+    /// Where it ends: as asked for, otherwise what its promise implies.
+    pub fn goal_beyond_gates(&self) -> Until {
+        let implied = || self.promise.as_deref().and_then(Until::implied_by);
+        self.until.or_else(implied).unwrap_or_default()
+    }
 }
 
 /// The task list.
@@ -285,7 +296,13 @@ impl<'a> Reading<'a> {
             Flag::MaxIterations => {
                 self.request.max_iterations = Some(iterations(&one_line(name, self.value(value), example)?)?);
             }
-            Flag::Until => return Err(not_yet(&one_line(name, self.value(value), example)?)),
+            Flag::Until => {
+                let text = one_line(name, self.value(value), example)?;
+                let until = text.parse().map_err(|hint: String| {
+                    usage(format!("unknown value `--until {}`", shown(&text)), hint)
+                })?;
+                self.request.until = Some(until);
+            }
         }
         Ok(())
     }
@@ -440,19 +457,6 @@ fn language(tag: &str) -> Result<String, UsageError> {
         return Ok(tag.to_owned());
     }
     Err(usage(format!("`--lang {}` is not a language", shown(tag)), "there are: en, zh-TW, zh-CN, es"))
-}
-
-fn not_yet(until: &str) -> UsageError {
-    match until {
-        "pr" | "merged" => usage(
-            format!("`--until {until}` is not supported yet"),
-            "leave it out: the loop ends by its promise, task list and gates",
-        ),
-        other => usage(
-            format!("unknown value `--until {}`", shown(other)),
-            "a later version will take `pr` or `merged`; leave it out",
-        ),
-    }
 }
 
 /// The task without escapes and hidden characters, which pasted text may contain.

@@ -17,6 +17,7 @@ use crate::config::position::Position;
 use crate::model::budget::OnExhausted;
 use crate::model::config_problem::{ConfigProblem, did_you_mean};
 use crate::model::layout::Layout;
+use crate::model::ship::{AuditRule, MergeMethod, RequiredLevel};
 
 #[derive(Debug, Default)]
 pub struct RawConfig {
@@ -27,6 +28,7 @@ pub struct RawConfig {
     pub enabled: Option<bool>,
     pub reports: Option<Spanned<Scalar>>,
     pub worktree: Option<Spanned<RawWorktree>>,
+    pub ship: Option<Spanned<RawShip>>,
     /// Keys of the file that are another tool's.
     pub not_read: Vec<String>,
 }
@@ -40,6 +42,23 @@ pub struct RawWorktree {
     pub post_create: Option<OneOrMany<String>>,
 }
 
+/// How a loop beyond the gates pushes, waits and merges.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawShip {
+    pub merge: Option<MergeMethod>,
+    pub delete_branch: Option<bool>,
+    pub draft: Option<bool>,
+    pub labels: Option<OneOrMany<String>>,
+    pub reviewers: Option<OneOrMany<String>>,
+    pub base: Option<String>,
+    pub poll: Option<Scalar>,
+    pub ci_timeout: Option<Scalar>,
+    pub no_ci: Option<bool>,
+    pub require: Option<RequiredLevel>,
+    pub audit: Option<AuditRule>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NativeFile {
@@ -50,14 +69,15 @@ pub(super) struct NativeFile {
     enabled: Option<bool>,
     reports: Option<Spanned<Scalar>>,
     worktree: Option<Spanned<RawWorktree>>,
+    ship: Option<Spanned<RawShip>>,
 }
 
 impl From<NativeFile> for RawConfig {
     fn from(file: NativeFile) -> Self {
         let (verify, guard) = (file.verify.map(|list| list.0), file.guard.map(|list| list.0));
         let (budget, agents, enabled, reports) = (file.budget, file.agents, file.enabled, file.reports);
-        let (worktree, not_read) = (file.worktree, Vec::new());
-        Self { verify, guard, budget, agents, enabled, reports, worktree, not_read }
+        let (worktree, ship, not_read) = (file.worktree, file.ship, Vec::new());
+        Self { verify, guard, budget, agents, enabled, reports, worktree, ship, not_read }
     }
 }
 

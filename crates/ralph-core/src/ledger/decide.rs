@@ -9,15 +9,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::ledger::event::{Event, ExportNote, FailureMark, Judgement, PauseCause, ResetCause, Subject};
 use crate::ledger::facts::{DefinitionStatus, ExportFile, Facts};
+use crate::ledger::ship::MOST_REPEATED_CI_FAILURES;
 use crate::ledger::state::{State, Status, seconds_between};
 use crate::model::budget::{Attempts, OnExhausted};
 use crate::model::evidence::{self, Evidence, EvidenceFacts, NotShown, RequiredProof, ShownFact};
-use crate::model::finding::{Finding, GatesSeen, TasksSeen};
+use crate::model::finding::{Finding, GatesSeen, ShipOutcome, TasksSeen};
 use crate::model::gate::{CheckResult, GateOutcome, GateReport};
 use crate::model::goal::Goal;
 use crate::model::id::{GateName, TreeHash};
 use crate::model::preset::Check;
 use crate::model::promise_seen::PromiseSeen;
+use crate::model::ship::ShipAction;
 use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
 /// The result of one step.
@@ -40,6 +42,8 @@ pub enum Decision {
     Allow { verdict: Verdict, attempt: u32, reason: Reason, limit: Option<LimitHit> },
     /// The stop is allowed for now and nothing is counted; checked again at `until`, if given.
     Wait { what: String, until: Option<Timestamp> },
+    /// The gates passed: do this, look at what follows from it, and decide again.
+    Act(ShipAction),
     /// Nothing is to be judged.
     Ignore(IgnoredBecause),
 }
@@ -53,6 +57,7 @@ impl Decision {
             Self::Block { reason, .. } => format!("block, {}", reason.code()),
             Self::Allow { verdict, reason, .. } => format!("allow as {verdict}, {}", reason.code()),
             Self::Wait { .. } => "wait".into(),
+            Self::Act(action) => format!("act: {action:?}"),
             Self::Ignore(_) => "ignore".into(),
         }
     }
@@ -223,6 +228,7 @@ impl StopInProgress<'_> {
         let tree = gates.map(|seen| &seen.tree);
         let mut reason = Reason::NothingAsked;
         let mut promised = true;
+        let mut shipped = false;
         for finding in findings {
             match finding {
                 Finding::Gates(seen) => {
@@ -232,6 +238,12 @@ impl StopInProgress<'_> {
                 }
                 Finding::NotEvaluated { trouble, .. } | Finding::TaskList(TasksSeen::Trouble(trouble)) => {
                     return self.cannot_evaluate(trouble.clone());
+                }
+                Finding::Ship { check, outcome } => {
+                    if let Some(decision) = self.unless_shipped(*check, outcome, gates) {
+                        return decision;
+                    }
+                    shipped |= matches!(check, Check::PullRequest | Check::Ci | Check::Merge);
                 }
                 Finding::NotYet { what, until, .. } => return self.not_yet(what, *until, tree),
                 Finding::TaskList(TasksSeen::List { done, total, .. }) => match done.cmp(total) {
@@ -267,10 +279,67 @@ impl StopInProgress<'_> {
             }
         }
         match gates {
+            Some(seen) if shipped => {
+                let until = self.state.goal.as_ref().map(Goal::until).unwrap_or_default();
+                self.verified(seen, Reason::Shipped { until, url: self.state.ship.url.clone() })
+            }
             Some(seen) if promised => self.verified(seen, Reason::AllGatesPassed),
             Some(seen) => self.verified(seen, Reason::AllGatesPassedUnpromised),
             None => self.passed(Verdict::Claimed, reason, None),
         }
+    }
+
+    /// The decision if a step beyond the gates is not done.
+    fn unless_shipped(
+        &mut self,
+        check: Check,
+        outcome: &ShipOutcome,
+        gates: Option<&GatesSeen>,
+    ) -> Option<Decision> {
+        let tree = gates.map(|seen| &seen.tree);
+        Some(match outcome {
+            ShipOutcome::Passed => return None,
+            ShipOutcome::Unmet { what, next } => {
+                let (what, next) = (what.clone(), next.clone());
+                self.failed(Reason::ShipUnmet { check, what, next }, tree, Vec::new())
+            }
+            ShipOutcome::CiFailed { reports, url } => {
+                let checks = reports.iter().map(|report| report.gate.to_string()).collect();
+                let marks = reports.iter().map(|report| FailureMark::of(report).digest()).collect();
+                self.failed(Reason::CiFailed { checks, marks, url: url.clone() }, tree, Vec::new())
+            }
+            ShipOutcome::ToDo(action) => self.act(action, gates),
+            ShipOutcome::NotYet { what, until, wait } => {
+                if self.state.ship.wait.as_ref() != Some(wait) {
+                    self.remember(Event::ShipWaits(wait.clone()));
+                }
+                self.not_yet(what, Some(*until), tree)
+            }
+            ShipOutcome::NeedsUser { what, next } => {
+                let (what, next) = (what.clone(), next.clone());
+                let reason = Reason::ShipNeedsUser { check, what, next };
+                self.allow(Verdict::NeedsHuman, reason, None, tree, Vec::new())
+            }
+            ShipOutcome::CannotTell(trouble) => self.cannot_evaluate(trouble.clone()),
+        })
+    }
+
+    /// ralph acts with the user's rights only on what it would call verified, and before a push and a merge only right
+    /// after the gates ran.
+    fn act(&mut self, action: &ShipAction, gates: Option<&GatesSeen>) -> Decision {
+        let Some(seen) = gates else {
+            return self.passed(Verdict::Claimed, Reason::ShippingNotChecked, None);
+        };
+        if let Some(decision) = self.unproven(seen) {
+            return decision;
+        }
+        if self.facts.definition_status != DefinitionStatus::Accepted {
+            return self.passed(Verdict::Claimed, Reason::ShippingNotChecked, Some(&seen.tree));
+        }
+        if action.needs_fresh_gates() && !self.facts.gates_ran_now {
+            return Decision::Gather;
+        }
+        Decision::Act(action.clone())
     }
 
     /// An agent that waits for its sub-agents may end its turn, a bounded number of times.
@@ -330,22 +399,31 @@ impl StopInProgress<'_> {
         })
     }
 
-    /// All checks passed. A pass on files that failed before or were replaced meanwhile proves nothing, except in a
-    /// plain run for the user.
+    /// All checks passed.
     fn verified(&mut self, seen: &GatesSeen, reason: Reason) -> Decision {
+        if let Some(decision) = self.unproven(seen) {
+            return decision;
+        }
+        // What was promised is more than what was checked.
+        if self.state.goal.as_ref().is_some_and(Goal::promises_what_is_unchecked) {
+            return self.passed(Verdict::Claimed, Reason::ShippingNotChecked, Some(&seen.tree));
+        }
+        self.judge_level(seen, reason)
+    }
+
+    /// A pass on files that failed before or were replaced meanwhile proves nothing, except in a plain run for the user.
+    fn unproven(&mut self, seen: &GatesSeen) -> Option<Decision> {
         let is_plain = self.facts.subject == Subject::Plain;
         if !seen.moved.is_empty() && !is_plain {
-            return self.allow_unproven(Reason::FilesReplaced { files: seen.moved.clone() }, &seen.tree);
+            return Some(
+                self.allow_unproven(Reason::FilesReplaced { files: seen.moved.clone() }, &seen.tree),
+            );
         }
         let mut failed = self.state.failed_trees.iter().chain(&self.facts.failed_elsewhere);
         match (!is_plain && failed.any(|tree| *tree == seen.tree), self.facts.is_second_look) {
-            (true, false) => Decision::Gather,
-            (true, true) => self.allow_unproven(Reason::PassedAfterFailing, &seen.tree),
-            // What was promised is more than what was checked.
-            (false, _) if self.state.goal.as_ref().is_some_and(Goal::promises_what_is_unchecked) => {
-                self.passed(Verdict::Claimed, Reason::ShippingNotChecked, Some(&seen.tree))
-            }
-            (false, _) => self.judge_level(seen, reason),
+            (true, false) => Some(Decision::Gather),
+            (true, true) => Some(self.allow_unproven(Reason::PassedAfterFailing, &seen.tree)),
+            (false, _) => None,
         }
     }
 
@@ -439,10 +517,14 @@ impl StopInProgress<'_> {
     fn failed(&mut self, reason: Reason, tree: Option<&TreeHash>, failures: Vec<FailureMark>) -> Decision {
         let judgement = self.judgement(Verdict::Blocked, reason.clone(), None, tree, failures);
         let attempt = judgement.attempt;
-        let limit = self.limit_hit_by(attempt).or_else(|| self.no_progress(&judgement));
+        let limit = self
+            .limit_hit_by(attempt)
+            .or_else(|| self.repeated_ci_failures(&judgement.reason))
+            .or_else(|| self.no_progress(&judgement));
         if let Some(LimitHit::NoProgress { .. }) = limit
             && self.facts.preset.changes_strategy
             && !self.state.drive.strategy_changed
+            && self.repeated_ci_failures(&judgement.reason).is_none()
         {
             self.remember(Event::Judged(judgement));
             self.remember(Event::StrategyChanged);
@@ -538,6 +620,13 @@ impl StopInProgress<'_> {
         equal.then_some(LimitHit::NoProgress { equal: most })
     }
 
+    /// CI fails again and again in ways that were all seen before.
+    fn repeated_ci_failures(&self, reason: &Reason) -> Option<LimitHit> {
+        let Reason::CiFailed { marks, .. } = reason else { return None };
+        let equal = self.state.ship.repeats(marks);
+        (equal >= MOST_REPEATED_CI_FAILURES).then_some(LimitHit::NoProgress { equal })
+    }
+
     /// The client is about to override the hook, so the stop is allowed with a message first.
     fn client_cap(&self, judgement: &Judgement) -> Option<LimitHit> {
         let cap = self.block_cap()?;
@@ -609,5 +698,7 @@ fn trouble(reports: &[GateReport]) -> EvaluationError {
 mod level_tests;
 #[cfg(test)]
 mod session_tests;
+#[cfg(test)]
+mod ship_tests;
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,7 @@ use crate::model::money::Micros;
 use crate::model::note::NoteValue;
 use crate::model::promise_seen::PromiseSeen;
 use crate::model::results::{Failure, Results};
+use crate::model::ship::{ShipStep, ShipWait};
 use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 
 /// The subject whose stop is judged.
@@ -230,6 +231,16 @@ pub enum Event {
         /// When a pending check is evaluated again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
+    },
+    /// A step to the goal beyond the gates was done.
+    Shipped(ShipStep),
+    /// The wait for CI or a merge begins, with its deadline.
+    ShipWaits(ShipWait),
+    /// The content of a claim about the code, and the code that it was first seen with.
+    ClaimFileSeen {
+        file: String,
+        content: Digest,
+        tree: TreeHash,
     },
     /// A snapshot of the state as JSON, so that a long ledger can be read from here.
     Snapshot {
@@ -532,6 +543,15 @@ impl FailureMark {
             Digest::of(report.excerpt.chars().filter(|c| !c.is_ascii_digit()).collect::<String>())
         };
         Self { gate: report.gate.clone(), outcome: report.outcome.word().to_owned(), text, failures }
+    }
+
+    /// One digest of it all, without the messages of its tests.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest::of_parts([
+            self.gate.as_str().as_bytes(),
+            self.outcome.as_bytes(),
+            self.text.as_str().as_bytes(),
+        ])
     }
 
     /// Whether the gate fails in the same way: the same tests and problems, regardless of their messages.

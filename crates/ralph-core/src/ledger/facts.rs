@@ -52,6 +52,8 @@ pub struct Facts {
     pub findings: Option<Vec<Finding>>,
     /// The gates were run a second time on a tree that had failed before.
     pub is_second_look: bool,
+    /// The gates ran for this judgement, and not only for an earlier one of this process on the same files.
+    pub gates_ran_now: bool,
 }
 
 impl Facts {

@@ -12,6 +12,7 @@ use crate::ledger::event::{
     CancelCause, Event, ExportNote, FailureMark, Judgement, PauseCause, ProcessIdentity, ResetCause, Subject,
     TypedError,
 };
+use crate::ledger::ship::ShipState;
 use crate::model::budget::OnExhausted;
 use crate::model::goal::Goal;
 use crate::model::id::{AgentId, Digest, SessionId, TreeHash};
@@ -93,6 +94,9 @@ pub struct State {
     pub idle_blocks: u32,
     /// The driver's part of the state.
     pub drive: DriveState,
+    /// What was pushed, opened and waited for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ship: ShipState,
     /// Notes about it; never used for decisions.
     pub notes: BTreeMap<String, NoteValue>,
     /// Why the user gave it up, if they did.
@@ -267,6 +271,7 @@ impl State {
         let paused_since = self.paused_since();
         self.last_activity = Some(at);
         self.drive.apply(event);
+        self.ship.apply(event);
         match event {
             Event::Began {
                 subject,
@@ -338,6 +343,9 @@ impl State {
             | Event::AgentEnded { .. }
             | Event::Committed { .. }
             | Event::WaitingUntil { .. }
+            | Event::Shipped(_)
+            | Event::ShipWaits(_)
+            | Event::ClaimFileSeen { .. }
             | Event::DriverStarted { .. } => {}
             Event::ErrorSeen { error, in_a_row } => self.err(error, *in_a_row),
             Event::Adopted { iteration, started_at } => {
@@ -584,6 +592,10 @@ impl State {
         };
         self.last = Some(LastJudgement { at, judgement: judgement.clone() });
     }
+}
+
+fn is_default(ship: &ShipState) -> bool {
+    *ship == ShipState::default()
 }
 
 pub(crate) fn seconds_between(from: Timestamp, to: Timestamp) -> u64 {

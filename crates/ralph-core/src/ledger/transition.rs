@@ -197,6 +197,7 @@ mod tests {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
             proof: None,
             accept: Vec::new(),
         };

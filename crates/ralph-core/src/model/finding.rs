@@ -10,6 +10,7 @@ use crate::model::hygiene::HygieneProblem;
 use crate::model::id::{Digest, TreeHash};
 use crate::model::preset::Check;
 use crate::model::promise_seen::PromiseSeen;
+use crate::model::ship::{ShipAction, ShipWait};
 use crate::model::verdict::EvaluationError;
 
 #[derive(Clone, Debug)]
@@ -36,6 +37,11 @@ pub enum Finding {
         check: Check,
         trouble: EvaluationError,
     },
+    /// A step on the way to a merged pull request.
+    Ship {
+        check: Check,
+        outcome: ShipOutcome,
+    },
 }
 
 impl Finding {
@@ -50,6 +56,14 @@ impl Finding {
             Self::Proof(_) => CheckResult::Pass,
             Self::NotYet { .. } => CheckResult::NotYet,
             Self::TaskList(TasksSeen::Trouble(_)) | Self::NotEvaluated { .. } => CheckResult::CannotTell,
+            Self::Ship { outcome, .. } => match outcome {
+                ShipOutcome::Passed => CheckResult::Pass,
+                ShipOutcome::Unmet { .. } | ShipOutcome::CiFailed { .. } | ShipOutcome::ToDo(_) => {
+                    CheckResult::Fail
+                }
+                ShipOutcome::NotYet { .. } => CheckResult::NotYet,
+                ShipOutcome::NeedsUser { .. } | ShipOutcome::CannotTell(_) => CheckResult::CannotTell,
+            },
         }
     }
 
@@ -59,6 +73,36 @@ impl Finding {
             _ => None,
         }
     }
+}
+
+/// The state of one step on the way to its goal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShipOutcome {
+    Passed,
+    /// The agent can change it: what is missing, and the next action.
+    Unmet {
+        what: String,
+        next: String,
+    },
+    /// CI failed; the reports hold what its logs say.
+    CiFailed {
+        reports: Vec<GateReport>,
+        url: String,
+    },
+    /// ralph does this itself.
+    ToDo(ShipAction),
+    /// Somebody else has to finish first, at the latest by the wait's deadline.
+    NotYet {
+        what: String,
+        until: Timestamp,
+        wait: ShipWait,
+    },
+    /// Only the user can decide.
+    NeedsUser {
+        what: String,
+        next: String,
+    },
+    CannotTell(EvaluationError),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

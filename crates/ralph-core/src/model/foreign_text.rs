@@ -1,6 +1,8 @@
 //! Cleans untrusted text (a gate's output, an agent's name) for a terminal or a model: escapes and control tokens are
 //! removed, secrets redacted.
 
+use std::str::Chars;
+
 use crate::model::secrets::{Secrets, redact_known_keys};
 
 /// Turns any bytes into text that is safe to show: valid UTF-8, no escapes, no secrets.
@@ -24,8 +26,14 @@ pub fn defused(clean: &str) -> String {
 pub(crate) fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut line_start = 0;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut chars = text.chars();
+    loop {
+        // Most output is plain, and a test suite may print megabytes of it.
+        let rest = chars.as_str();
+        let special = rest.bytes().position(|byte| !matches!(byte, b' '..=b'~')).unwrap_or(rest.len());
+        plain.push_str(&rest[..special]);
+        chars = rest[special..].chars();
+        let Some(c) = chars.next() else { return plain };
         match c {
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_until_final(&mut chars),
@@ -35,14 +43,13 @@ pub(crate) fn without_escapes(text: &str) -> String {
                 line_start = plain.len();
             }
             // A pseudo-terminal turns `\r\n` into `\r\r\n`, which must not erase the line.
-            '\r' if matches!(chars.peek(), Some('\n' | '\r')) => {}
+            '\r' if matches!(peek(&chars), Some('\n' | '\r')) => {}
             '\r' => plain.truncate(line_start),
             '\t' => plain.push('\t'),
             c if c.is_control() || hides_or_reorders(c) => {}
             c => plain.push(c),
         }
     }
-    plain
 }
 
 /// Cleans one of our own lines, whose names and paths may contain escapes. Characters are removed one at a time, so
@@ -84,7 +91,9 @@ fn steers_terminal(c: char) -> bool {
     c != '\n' && c != '\t' && (c.is_control() || is_other || hides_or_reorders(c))
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+fn peek(chars: &Chars<'_>) -> Option<char> {
+    chars.clone().next()
+}
 
 fn skip_escape(chars: &mut Chars<'_>) {
     match chars.next() {
@@ -97,7 +106,7 @@ fn skip_escape(chars: &mut Chars<'_>) {
 
 /// A control sequence ends with a character from `@` to `~`.
 fn skip_until_final(chars: &mut Chars<'_>) {
-    while let Some(&c) = chars.peek() {
+    while let Some(c) = peek(chars) {
         if c == '\n' || c == '\u{1b}' {
             return;
         }
@@ -111,14 +120,14 @@ fn skip_until_final(chars: &mut Chars<'_>) {
 /// Operating-system commands end with BEL or ST. An unfinished one ends with its line, so that the rest of the output
 /// is kept.
 fn skip_string(chars: &mut Chars<'_>) {
-    while let Some(&c) = chars.peek() {
+    while let Some(c) = peek(chars) {
         if c == '\n' {
             return;
         }
         chars.next();
         match c {
             '\u{07}' | '\u{9c}' => return,
-            '\u{1b}' if chars.peek() == Some(&'\\') => {
+            '\u{1b}' if peek(chars) == Some('\\') => {
                 chars.next();
                 return;
             }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::evidence::RequiredProof;
 use crate::model::language::Lang;
+use crate::model::ship::{ShipPlan, Until};
 
 /// Stored when the loop starts; never changed.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -20,6 +21,9 @@ pub struct Goal {
     /// The requested language; none means the reader's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lang: Option<Lang>,
+    /// Where it ends beyond the gates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ship: Option<Box<ShipPlan>>,
     /// The proof that it requires; none means the default of its door.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<RequiredProof>,
@@ -45,9 +49,6 @@ pub const ALL_TASKS_DONE: &str = "所有任務完成";
 /// What the leader of a task in rounds says at its end.
 pub const VERIFIED_DONE: &str = "VERIFIED_DONE";
 
-/// Promises about a pull request and its CI, which no check looks at yet: no loop ends verified by one of them.
-const UNCHECKED_PROMISES: [&str; 2] = ["QUALITY_GATE_PASSED", "CI_PASSED"];
-
 impl Goal {
     /// Whether two goals are the same work: the same change or list, otherwise the same task text.
     pub fn is_same_work(&self, other: &Self) -> bool {
@@ -58,9 +59,15 @@ impl Goal {
         }
     }
 
-    /// Whether the promise is about a pull request and its CI, which are not looked at.
+    /// Where it ends.
+    pub fn until(&self) -> Until {
+        self.ship.as_ref().map_or(Until::Verified, |ship| ship.until)
+    }
+
+    /// Whether the promise is about a pull request or its CI, and this loop does not look that far.
     pub fn promises_what_is_unchecked(&self) -> bool {
-        self.promise.as_deref().is_some_and(|promise| UNCHECKED_PROMISES.contains(&promise))
+        let implied = self.promise.as_deref().and_then(Until::implied_by);
+        implied.is_some_and(|implied| implied > self.until())
     }
 
     /// The task in one line, for lists and titles.

@@ -2,10 +2,15 @@
 //!
 //! A row defines the checks and limits. The engine reads the row and never checks which one it is.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::budget::{Attempts, OnExhausted};
+use crate::model::ship::Until;
 
 /// A condition for completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Check {
     /// Every required gate passes on the current tree.
     Gates,
@@ -17,8 +22,38 @@ pub enum Check {
     /// The promise, where there is no gate.
     PromiseWithoutGates,
     TaskList,
+    /// The agent's audit of its own work, where one is required.
+    Audit,
+    /// The agent's evidence file, where one is required.
+    EvidenceFile,
+    /// Another tool's record that its checks passed, where there is one.
+    GateFile,
+    /// A pull request is open for the commit whose gates passed.
+    PullRequest,
+    /// The checks of exactly that commit.
+    Ci,
+    Merge,
     /// Something shows the task; looked at last, when everything else passes.
     Proof,
+}
+
+impl Check {
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Gates => "gates",
+            Self::MarkersWithoutGates => "markers",
+            Self::Hygiene => "hygiene",
+            Self::Promise | Self::PromiseWithoutGates => "promise",
+            Self::TaskList => "tasks",
+            Self::Audit => "audit",
+            Self::EvidenceFile => "evidence",
+            Self::GateFile => "gate_file",
+            Self::PullRequest => "pull_request",
+            Self::Ci => "ci",
+            Self::Merge => "merge",
+            Self::Proof => "proof",
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -120,5 +155,93 @@ pub const DRIVE: Preset = Preset {
     on_exhausted: OnExhausted::Fail,
 };
 
-pub const ALL: [&Preset; 8] =
-    [&CHECK, &TEAMMATE, &TEAM_TASK, &LAST_TEAM_TASK, &SESSION, &TASKS, &ITERATE, &DRIVE];
+/// A session's loop until a pull request is open; the promise is optional.
+pub const PRE_PR: Preset = Preset {
+    name: "pre-pr",
+    done_when: &[
+        Check::Audit,
+        Check::EvidenceFile,
+        Check::GateFile,
+        Check::Gates,
+        Check::TaskList,
+        Check::PullRequest,
+    ],
+    ..SESSION
+};
+
+/// A session's loop until the CI of its pull request passed.
+pub const UNTIL_CI: Preset = Preset {
+    name: "until-ci",
+    done_when: &[
+        Check::Audit,
+        Check::EvidenceFile,
+        Check::GateFile,
+        Check::Gates,
+        Check::TaskList,
+        Check::PullRequest,
+        Check::Ci,
+        Check::Promise,
+    ],
+    ..SESSION
+};
+
+/// A session's loop until its pull request is merged.
+pub const POST_PR: Preset = Preset {
+    name: "post-pr",
+    done_when: &[
+        Check::Audit,
+        Check::EvidenceFile,
+        Check::GateFile,
+        Check::Gates,
+        Check::TaskList,
+        Check::PullRequest,
+        Check::Ci,
+        Check::Merge,
+        Check::Promise,
+    ],
+    ..SESSION
+};
+
+/// The driver's rows: ralph itself pushes, opens and merges, and says that it is done.
+pub const DRIVE_PRE_PR: Preset = Preset { name: "drive-pre-pr", done_when: PRE_PR.done_when, ..DRIVE };
+pub const DRIVE_UNTIL_CI: Preset =
+    Preset { name: "drive-until-ci", done_when: UNTIL_CI.done_when.split_last().unwrap().1, ..DRIVE };
+pub const DRIVE_POST_PR: Preset =
+    Preset { name: "drive-post-pr", done_when: POST_PR.done_when.split_last().unwrap().1, ..DRIVE };
+
+/// The row of a session's loop that ships.
+pub fn of_session(until: Until) -> &'static Preset {
+    match until {
+        Until::Verified => &SESSION,
+        Until::Pr => &PRE_PR,
+        Until::Ci => &UNTIL_CI,
+        Until::Merged => &POST_PR,
+    }
+}
+
+/// The row of a driven loop.
+pub fn of_drive(until: Until) -> &'static Preset {
+    match until {
+        Until::Verified => &DRIVE,
+        Until::Pr => &DRIVE_PRE_PR,
+        Until::Ci => &DRIVE_UNTIL_CI,
+        Until::Merged => &DRIVE_POST_PR,
+    }
+}
+
+pub const ALL: [&Preset; 14] = [
+    &CHECK,
+    &TEAMMATE,
+    &TEAM_TASK,
+    &LAST_TEAM_TASK,
+    &SESSION,
+    &TASKS,
+    &ITERATE,
+    &DRIVE,
+    &PRE_PR,
+    &UNTIL_CI,
+    &POST_PR,
+    &DRIVE_PRE_PR,
+    &DRIVE_UNTIL_CI,
+    &DRIVE_POST_PR,
+];

@@ -83,7 +83,7 @@ pub(crate) fn redact_known_keys(text: &str) -> String {
     ];
     let key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let looks_like_one =
-        |word: &str| PREFIXES.iter().any(|(prefix, least)| word.starts_with(prefix) && word.len() >= *least);
+        |word: &str| PREFIXES.iter().any(|(prefix, least)| word.len() >= *least && word.starts_with(prefix));
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find(key_char) {

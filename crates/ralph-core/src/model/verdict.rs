@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::model::config_problem::ConfigProblem;
 use crate::model::evidence::NotShown;
 use crate::model::hygiene::HygieneProblem;
-use crate::model::id::GateName;
+use crate::model::id::{Digest, GateName};
 use crate::model::loop_error::ErrorKind;
 use crate::model::money::Micros;
+use crate::model::preset::Check;
 use crate::model::promise_seen::NearMiss;
+use crate::model::ship::Until;
 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +152,31 @@ pub enum Reason {
     AcceptedSince,
     /// The gates passed, and the promise is about a pull request and its CI, which were not looked at.
     ShippingNotChecked,
+    /// The loop reached its goal beyond the gates.
+    Shipped {
+        until: Until,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    },
+    /// The first step to the goal that is missing, and the next action.
+    ShipUnmet {
+        check: Check,
+        what: String,
+        next: String,
+    },
+    /// CI failed for the commit whose gates passed.
+    CiFailed {
+        checks: Vec<String>,
+        /// One digest for each failure, to recognise it at the next attempt.
+        marks: Vec<Digest>,
+        url: String,
+    },
+    /// Only the user can continue.
+    ShipNeedsUser {
+        check: Check,
+        what: String,
+        next: String,
+    },
     /// The gates passed twice on the same files on which they had failed.
     PassedAfterFailing,
     /// The gates passed, but these files were replaced during the run and restored with equal content.
@@ -198,6 +225,10 @@ impl Reason {
             Self::DefinitionChanged => "definition_changed",
             Self::AcceptedSince => "accepted_since",
             Self::ShippingNotChecked => "shipping_not_checked",
+            Self::Shipped { .. } => "shipped",
+            Self::ShipUnmet { .. } => "ship_unmet",
+            Self::CiFailed { .. } => "ci_failed",
+            Self::ShipNeedsUser { .. } => "ship_needs_user",
             Self::PassedAfterFailing => "passed_after_failing",
             Self::FilesReplaced { .. } => "files_replaced",
             Self::DeadlineReached { .. } => "deadline_reached",
@@ -214,15 +245,41 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "trouble", rename_all = "snake_case")]
 pub enum EvaluationError {
-    Config { file: String, problem: ConfigProblem },
-    GateCouldNotStart { gate: GateName, why: String },
-    Deadline { gates: Vec<GateName> },
-    Tree { why: String },
-    Busy { why: String },
-    NoReceipt { gate: GateName },
-    TaskListGone { file: String },
-    TaskListEmpty { file: String },
-    TaskListUnreadable { file: String, why: String },
+    Config {
+        file: String,
+        problem: ConfigProblem,
+    },
+    GateCouldNotStart {
+        gate: GateName,
+        why: String,
+    },
+    Deadline {
+        gates: Vec<GateName>,
+    },
+    Tree {
+        why: String,
+    },
+    Busy {
+        why: String,
+    },
+    NoReceipt {
+        gate: GateName,
+    },
+    TaskListGone {
+        file: String,
+    },
+    TaskListEmpty {
+        file: String,
+    },
+    TaskListUnreadable {
+        file: String,
+        why: String,
+    },
+    /// The forge or git could not be asked; never the same as "there is none".
+    Forge {
+        what: String,
+        next: String,
+    },
 }
 
 impl EvaluationError {
@@ -236,7 +293,8 @@ impl EvaluationError {
             | Self::Deadline { .. }
             | Self::Tree { .. }
             | Self::Busy { .. }
-            | Self::NoReceipt { .. } => ErrorKind::CannotTell,
+            | Self::NoReceipt { .. }
+            | Self::Forge { .. } => ErrorKind::CannotTell,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::model::id::GateName;
 use crate::model::language::Lang;
 use crate::model::loop_error::ErrorKind;
 use crate::model::secrets::Secrets;
+use crate::model::ship::Until;
 use crate::say::lang::{Placeholders, Texts, fill};
 
 #[cfg(test)]
@@ -112,6 +113,19 @@ pub enum Banner<'a> {
         iteration: IterationCount,
         progress: TaskProgress,
         false_promises: u32,
+    },
+    /// The goal beyond the gates is reached; `how` is its sentence.
+    Shipped {
+        until: Until,
+        how: &'a str,
+        iteration: IterationCount,
+        progress: TaskProgress,
+        false_promises: u32,
+    },
+    /// For a pull request, its CI or its merge.
+    Waiting {
+        what: &'a str,
+        iteration: IterationCount,
     },
     /// The agent says that it cannot continue.
     NeedsReview {
@@ -289,6 +303,21 @@ impl Sheet {
                     .block(progress_parts(words, iteration, progress))
                     .block(false_promise_count(words, false_promises))
             }
+            Banner::Shipped { until, how, iteration, progress, false_promises } => {
+                let sheet = match until {
+                    Until::Verified => Self::titled("✅", words.title_done),
+                    Until::Pr => Self::titled("✅", words.title_pull_request_open),
+                    Until::Ci => Self::titled("✅", words.title_ci_passed),
+                    Until::Merged => Self::titled("✅", words.title_merged),
+                };
+                sheet
+                    .block([Part::Line(shown(how))])
+                    .block(progress_parts(words, iteration, progress))
+                    .block(false_promise_count(words, false_promises))
+            }
+            Banner::Waiting { what, iteration } => Self::titled("⏳", words.title_waiting)
+                .block([signed("⏳", words.ship_waiting_for, &[("what", &shown(what))])])
+                .block([iteration_line(words, iteration), signed("💾", words.ship_waiting_saved, &[])]),
             Banner::Stuck { equal, iteration, progress, failing } => Self::titled("🛑", words.title_stuck)
                 .block([signed("⚠️", words.stuck_because, &[("n", &equal)])])
                 .block(progress_parts(words, iteration, progress))

@@ -66,6 +66,10 @@ words! {
     /// Released unverified: neither done nor paused.
     title_released,
     title_cancelled,
+    title_waiting,
+    title_pull_request_open,
+    title_ci_passed,
+    title_merged,
 
     // Progress
     progress,
@@ -82,6 +86,10 @@ words! {
     gates_required,
     gates_not_accepted,
     shipping_not_checked,
+    /// What a loop beyond the gates will do with the user's rights.
+    will_open_pull_request,
+    will_wait_for_ci,
+    will_merge,
     /// Another tool's file was in the way; `{copy}` is its new path.
     loop_file_copied,
     gates_failing,
@@ -89,6 +97,9 @@ words! {
     promise_missing_but_verified,
     false_promises,
     waiting_for,
+    /// For a pull request, its CI or its merge: `{what}`.
+    ship_waiting_for,
+    ship_waiting_saved,
 
     // At the limit
     limit_reached,
@@ -194,6 +205,12 @@ words! {
     reason_not_yet,
     reason_accepted_since,
     reason_shipping_not_checked,
+    reason_pull_request_open,
+    reason_ci_passed,
+    reason_merged,
+    reason_ship_unmet,
+    reason_ci_failed,
+    reason_ship_needs_user,
     reason_passed_after_failing,
     reason_files_replaced,
     reason_deadline_reached,

@@ -9,6 +9,7 @@ use crate::model::finding::TasksSeen;
 use crate::model::goal::Goal;
 use crate::model::id::GateName;
 use crate::model::language::Lang;
+use crate::model::ship::Until;
 use crate::model::verdict::{LimitHit, Reason, Verdict};
 use crate::say::banner::{self, Banner, DoneBecause, IterationCount, TaskProgress};
 use crate::say::lang::fill;
@@ -29,9 +30,17 @@ impl<'a> LoopTexts<'a> {
         let promise = goal.and_then(|goal| goal.promise.as_deref());
         let (iteration, progress, next) = (self.iteration(), self.progress(), self.next());
         let started = self.boxed(&Banner::Started { task: &task, iteration, progress, next, promise, gates });
+        let words = self.lang.words();
+        let will = match goal.map(Goal::until).unwrap_or_default() {
+            Until::Verified => None,
+            Until::Pr => Some(words.will_open_pull_request),
+            Until::Ci => Some(words.will_wait_for_ci),
+            Until::Merged => Some(words.will_merge),
+        };
+        let started = will.map_or(started.clone(), |will| format!("{started}\n\n🚢 {will}"));
         match promise.filter(|_| goal.is_some_and(Goal::promises_what_is_unchecked)) {
             Some(promise) => {
-                let note = fill(self.lang.words().shipping_not_checked, &[("promise", &promise)]);
+                let note = fill(words.shipping_not_checked, &[("promise", &promise)]);
                 format!("{started}\n\n⚠️ {note}")
             }
             None => started,
@@ -79,6 +88,11 @@ impl<'a> LoopTexts<'a> {
             (Verdict::Claimed, _) => Some(DoneBecause::Claimed),
             _ => None,
         };
+        if let (Verdict::Verified, Reason::Shipped { until, .. }) = (verdict, reason) {
+            let how = words::reason_in(reason, self.lang);
+            let (until, how) = (*until, how.as_str());
+            return self.boxed(&Banner::Shipped { until, how, iteration, progress, false_promises });
+        }
         if let Some(proof) = proof {
             let done = self.boxed(&Banner::Done { proof, iteration, progress, false_promises });
             // What is missing for *verified*, where that is known.
@@ -155,6 +169,9 @@ impl<'a> LoopTexts<'a> {
     }
 
     pub fn waiting(&self, what: &str) -> String {
+        if self.state.ship.wait.is_some() {
+            return self.boxed(&Banner::Waiting { what, iteration: self.iteration() });
+        }
         fill(self.lang.words().waiting_for, &[("what", &what)])
     }
 

@@ -5,15 +5,18 @@ use crate::claims::promise::Promise;
 use crate::clients::profile::Context;
 use crate::clients::stream::Denial;
 use crate::ledger::drive::Approach;
-use crate::ledger::facts::DefinitionStatus;
+use crate::ledger::facts::{DefinitionStatus, Facts};
 use crate::ledger::state::State;
 use crate::model::budget::Attempts;
 use crate::model::finding::{GatesSeen, TasksSeen};
 use crate::model::gate::{Gate, GateReport};
+use crate::model::ship::Until;
+use crate::model::verdict::Reason;
 use crate::say::feedback::{
     FailureDetail, HONEST_EXIT, HONEST_EXIT_FROM, MOST_CHARACTERS, PROOF_MISSING, changed_by_gates,
-    changed_definition, failing_blocks, gate_blocks, last_failures, since_last_time,
+    changed_definition, ci_blocks, failing_blocks, gate_blocks, last_failures, since_last_time,
 };
+use crate::say::words;
 
 /// Everything that goes into one iteration's prompt.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct PromptInput<'a> {
     pub gates: &'a [Gate],
     pub tasks: Option<&'a TasksSeen>,
     pub promise: Option<&'a Promise>,
+    /// Where the loop ends beyond the gates.
+    pub until: Until,
     /// The gates before the first iteration.
     pub at_start: &'a [GateReport],
     /// None in the first iteration.
@@ -46,6 +51,8 @@ pub struct LastIteration<'a> {
     pub cut_off: Option<&'a str>,
     /// Every gate passed, but the promise was not given.
     pub promise_missing: bool,
+    /// What is missing beyond the gates.
+    pub ship: Option<&'a str>,
     /// Every gate passed, but no test fails without the change.
     pub proof_missing: bool,
 }
@@ -65,6 +72,7 @@ pub fn text(iteration: &PromptInput<'_>) -> String {
         if let DefinitionStatus::Changed { difference } = last.definition_status {
             parts.push(changed_definition(difference));
         }
+        parts.extend(last.ship.map(str::to_owned));
         parts.extend(denials(last.denials));
         if last.promise_missing {
             parts.push(PROMISE_MISSING.to_owned());
@@ -169,6 +177,25 @@ fn denials(denials: &[Denial]) -> Option<String> {
     ))
 }
 
+/// What is missing beyond the gates, with what the logs of CI say.
+pub fn ship_feedback(facts: &Facts, reason: Option<&Reason>) -> Option<String> {
+    let text = ship_reason(reason?)?;
+    let blocks = ci_blocks(facts.findings.as_deref().unwrap_or_default(), MOST_OF_ALL_GATES);
+    Some([text].into_iter().chain(blocks).collect::<Vec<_>>().join("\n\n"))
+}
+
+/// The same from the reason alone.
+pub fn ship_reason(reason: &Reason) -> Option<String> {
+    match reason {
+        Reason::ShipUnmet { what, next, .. } => Some(format!("Not done yet: {what}.\nNext: {next}.")),
+        Reason::CiFailed { checks, url, .. } => Some(format!(
+            "The commands passed here, but CI failed on the pushed commit: {}. {url}\nFind the cause, fix it and commit; ralph pushes it and waits for CI.",
+            words::shortlist(checks)
+        )),
+        _ => None,
+    }
+}
+
 const PROMISE_MISSING: &str = "Every command passed on the current files; only the promise was not given. Check once more whether the task is really done. If it is, give the promise as below; if not, continue.";
 
 fn rethink() -> String {
@@ -187,6 +214,11 @@ fn how_it_is_judged(iteration: &PromptInput<'_>) -> String {
         "When you stop, ralph runs these commands on the files as you leave them; the task is done when all of them pass. Only gate results count:\n{}\nNever weaken a test or a command to get there.",
         gates.join("\n")
     );
+    if iteration.until > Until::Verified {
+        text.push_str(
+            "\nCommit your work. Do not push, open a pull request or merge: ralph does that when the commands pass, waits for CI and reports its failures to you.",
+        );
+    }
     if let Some(promise) = iteration.promise {
         text.push_str(&format!(
             "\nWhen it is really done, and only then, end your message with this alone on a line:\n{}",
@@ -235,6 +267,7 @@ mod tests {
             denials: &[],
             cut_off: None,
             promise_missing: false,
+            ship: None,
             proof_missing: false,
         }
     }
@@ -251,6 +284,7 @@ mod tests {
             gates,
             tasks: None,
             promise: None,
+            until: Until::Verified,
             at_start: &[],
             last: None,
         }

@@ -4,12 +4,14 @@
 use std::fmt;
 
 use crate::ledger::event::{CancelCause, PauseCause};
+use crate::ledger::ship::short;
 use crate::model::duration;
 use crate::model::evidence::{NotShown, ShownFact};
 use crate::model::gate::GateOutcome;
 use crate::model::id::GateName;
 use crate::model::language::Lang;
 use crate::model::loop_error::ErrorKind;
+use crate::model::ship::{ShipStep, Until};
 use crate::model::verdict::{EvaluationError, LimitHit, Reason, Verdict};
 use crate::say::lang::{Texts, fill};
 
@@ -96,6 +98,18 @@ pub fn reason(reason: &Reason) -> String {
         Reason::ShippingNotChecked => {
             "the gates passed; the pull request and its CI were not looked at".into()
         }
+        Reason::Shipped { until, url } => {
+            let url = url.as_ref().map(|url| format!(": {url}")).unwrap_or_default();
+            match until {
+                Until::Verified => "All verify commands passed".into(),
+                Until::Pr => format!("All verify commands passed and the pull request is open{url}"),
+                Until::Ci => format!("All verify commands passed and CI passed{url}"),
+                Until::Merged => format!("All verify commands and CI passed, and the pull request is merged{url}"),
+            }
+        }
+        Reason::ShipUnmet { what, .. } => what.clone(),
+        Reason::CiFailed { checks, .. } => format!("CI failed: {}", shortlist(checks)),
+        Reason::ShipNeedsUser { what, next, .. } => format!("{what}; {next}"),
         Reason::PassedAfterFailing => "the gates passed on the same files that failed before: flaky, or \
              something outside the repo changed (install, service)"
             .into(),
@@ -141,6 +155,22 @@ pub fn reason_in(reason: &Reason, lang: Lang) -> String {
         Reason::DefinitionRevoked => words.reason_definition_revoked.to_owned(),
         Reason::AcceptedSince => words.reason_accepted_since.to_owned(),
         Reason::ShippingNotChecked => words.reason_shipping_not_checked.to_owned(),
+        Reason::Shipped { until, url } => {
+            let template = match until {
+                Until::Verified => words.reason_all_gates_passed,
+                Until::Pr => words.reason_pull_request_open,
+                Until::Ci => words.reason_ci_passed,
+                Until::Merged => words.reason_merged,
+            };
+            fill(template, &[("url", &url.clone().unwrap_or_default())]).trim_end().to_owned()
+        }
+        Reason::ShipUnmet { what, next, .. } => {
+            fill(words.reason_ship_unmet, &[("what", what), ("next", next)])
+        }
+        Reason::CiFailed { checks, .. } => fill(words.reason_ci_failed, &[("checks", &words.list(checks))]),
+        Reason::ShipNeedsUser { what, next, .. } => {
+            fill(words.reason_ship_needs_user, &[("what", what), ("next", next)])
+        }
         Reason::PassedAfterFailing => words.reason_passed_after_failing.to_owned(),
         Reason::FilesReplaced { files } => {
             fill(words.reason_files_replaced, &[("files", &words.list(files))])
@@ -150,6 +180,19 @@ pub fn reason_in(reason: &Reason, lang: Lang) -> String {
         }
         Reason::LedgerTampered { what } => fill(words.reason_ledger_tampered, &[("what", what)]),
         Reason::NotEvaluated { trouble } => fill(words.reason_not_evaluated, &[("why", trouble)]),
+    }
+}
+
+/// A step beyond the gates.
+pub fn ship_step(step: &ShipStep) -> String {
+    match step {
+        ShipStep::SwitchedBranch { branch } => format!("switched to branch `{branch}`"),
+        ShipStep::Committed { commit } => format!("committed {}", short(commit)),
+        ShipStep::Pushed { branch, commit } => format!("pushed {} to `{branch}`", short(commit)),
+        ShipStep::PullRequest { number, url } => format!("pull request #{number} is open: {url}"),
+        ShipStep::Merged { number, url, commit } => {
+            format!("pull request #{number} is merged at {}: {url}", short(commit))
+        }
     }
 }
 
@@ -284,6 +327,7 @@ impl fmt::Display for EvaluationError {
             Self::NoReceipt { gate } => {
                 write!(f, "gate `{gate}` passed, but there is no receipt for this tree")
             }
+            Self::Forge { what, next } => write!(f, "{what}; {next}"),
             Self::TaskListGone { file } => write!(f, "the task list `{file}` is missing"),
             Self::TaskListEmpty { file } => write!(f, "the task list `{file}` has no checkboxes"),
             Self::TaskListUnreadable { file, why } => {

@@ -1,5 +1,6 @@
 //! The commands for users and scripts: one definition for parsing, help and completion; one file per command.
 
+mod audit;
 mod blocked;
 mod cancel;
 mod completions;
@@ -7,12 +8,14 @@ mod context;
 mod demo;
 mod diff;
 mod doctor;
+mod exit_code;
 mod init;
 mod log;
 mod loop_command;
 mod man;
 mod other_ralph;
 mod pause;
+mod phase;
 mod prove;
 mod report;
 mod reset;
@@ -29,6 +32,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use ralph_core::model::ship::Until;
 
 use crate::clients::client::Client;
 use crate::clients::installation::Installation;
@@ -77,8 +81,12 @@ enum Command {
     Loop(loop_command::Arguments),
     /// Show a loop's report, or write one for work done without a loop
     Report(report::Arguments),
+    /// Check that the records of loops are the ones that were written
+    Audit(audit::Arguments),
     /// Show what an iteration of a driven loop changed
     Diff(diff::Arguments),
+    /// Print where this branch stands: no pull request, CI failed, pending or passed, merged
+    Phase(phase::Arguments),
     /// Start a loop: its session's stops are blocked until the task is verified
     Start(start::Arguments),
     /// Manage the state of a session's loop from scripts
@@ -107,12 +115,18 @@ enum Command {
     Hook(HookArguments),
 }
 
+/// The hook of scripts that know only exit codes.
+const EXIT_CODE: &str = "exit-code";
+
 /// Only for help: the hook parses its few arguments itself.
 #[derive(clap::Args)]
 #[command(after_help = list::first_installable().map_or("", |(_, installation)| installation.example))]
 struct HookArguments {
-    #[arg(help = format!("The client that sends the event: {}", list::names()))]
+    #[arg(help = format!("The client that sends the event: {}; or `{EXIT_CODE}`, for scripts", list::names()))]
     client: String,
+    /// With `exit-code`: `pr` or `merged`; exit code 0 if the work may end there, 2 with the reason if not
+    #[arg(long, value_name = "GOAL")]
+    until: Option<Until>,
     /// Answer within this time, which must be shorter than the client's own timeout [default: 570s]
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
@@ -145,7 +159,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Log(arguments) => log::run(&arguments),
         Command::Loop(arguments) => loop_command::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
+        Command::Phase(arguments) => phase::run(&arguments),
         Command::Start(arguments) => start::run(&arguments),
         Command::Blocked(arguments) => blocked::run(&arguments),
         Command::State(arguments) => state::run(&arguments),
@@ -154,6 +170,11 @@ pub(crate) fn run() -> ExitCode {
         Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Reset(arguments) => reset::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
+        Command::Hook(HookArguments { client, until: Some(until), .. })
+            if client == EXIT_CODE && matches!(until, Until::Pr | Until::Merged) =>
+        {
+            exit_code::run(until)
+        }
         Command::Hook(arguments) => return report_hook_usage(&arguments),
     };
     done.unwrap_or_else(CommandError::show)
@@ -189,7 +210,9 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn report_hook_usage(arguments: &HookArguments) -> ExitCode {
     let times = [&arguments.deadline, &arguments.gate_timeout].into_iter().flatten();
     let wrong_time = times.filter_map(|text| ralph_core::model::duration::parse(text).err()).next();
-    terminal::error(wrong_time.unwrap_or_else(|| no_such_client(&arguments.client)));
+    let wrong_goal = (arguments.client == EXIT_CODE)
+        .then(|| "`exit-code` needs `--until pr` or `--until merged`".to_owned());
+    terminal::error(wrong_time.or(wrong_goal).unwrap_or_else(|| no_such_client(&arguments.client)));
     ExitCode::from(exit::NOT_VERIFIED)
 }
 

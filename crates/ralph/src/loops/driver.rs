@@ -39,20 +39,23 @@ use ralph_core::ledger::event::{
 };
 use ralph_core::ledger::facts::{DefinitionStatus, SessionStop};
 use ralph_core::ledger::loop_event::LoopEvent;
+use ralph_core::ledger::ship::ShippedBy;
 use ralph_core::ledger::state::{LastJudgement, State, Status};
 use ralph_core::model::evidence::RequiredProof;
 use ralph_core::model::finding::{GatesSeen, TasksSeen};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{Gate, GateReport};
+use ralph_core::model::goal::Goal;
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Layout;
 use ralph_core::model::promise_seen::PromiseSeen;
-use ralph_core::model::verdict::{Reason, Verdict};
+use ralph_core::model::verdict::{EvaluationError, Reason, Verdict};
 use ralph_core::model::{duration, preset};
 use ralph_core::say::prompt::{self, LastIteration};
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{GateObserver, ReceiptReuse};
+use crate::checks::ship::{Shipping, ShippingOptions};
 use crate::checks::tasks;
 use crate::clients::surroundings;
 use crate::loops::evidence::StartOfWork;
@@ -114,13 +117,14 @@ pub(crate) fn begin(
     ledger: &Loop,
     plan: &DrivePlan,
     effective: &EffectiveGates,
+    more: Vec<Event>,
 ) -> Result<(), DriveError> {
     let began = Event::Began {
         subject: Subject::Driver,
         session: None,
         task: None,
         layout: effective.layout,
-        preset: preset::DRIVE.name.to_owned(),
+        preset: preset::of_drive(plan.goal.until()).name.to_owned(),
         definition: effective.sha256.clone(),
         limits: plan.limits.clone(),
         goal: Some(plan.goal.clone()),
@@ -128,7 +132,8 @@ pub(crate) fn begin(
         drive: Some(plan.options.clone()),
         rewritten: rewritten_files::before(repo_home, clock::now()),
     };
-    ledger.append(&[began, Event::DriverStarted { owner: lease::ours() }])?;
+    let first = [began, Event::DriverStarted { owner: lease::ours() }];
+    ledger.append(&first.into_iter().chain(more).collect::<Vec<_>>())?;
     Ok(())
 }
 
@@ -162,7 +167,8 @@ pub(crate) fn take_over(
 pub(crate) fn effective_gates(workspace: &Workspace, state: &State) -> io::Result<EffectiveGates> {
     // Read every time: the user may revoke acceptance while the loop runs.
     let found = workspace.reload_trust().gates_for(None, Beginning::of_loop(Some(state)))?;
-    Ok(match found {
+    let ships = state.goal.as_ref().is_some_and(|goal| goal.ship.is_some());
+    let effective = match found {
         // An unreadable file counts as a changed one: the accepted definition can still be used.
         GatesLookup::Effective(effective) if !effective.config.gates.is_empty() => {
             baseline::with_acceptance(EffectiveGates { broken: None, ..*effective }, state)
@@ -171,7 +177,8 @@ pub(crate) fn effective_gates(workspace: &Workspace, state: &State) -> io::Resul
         GatesLookup::Nothing | GatesLookup::Untrusted(_) | GatesLookup::Revoked => {
             EffectiveGates::revoked(state.layout.unwrap_or(Layout::Native), state.definition.clone())
         }
-    })
+    };
+    Ok(if ships { effective.for_shipping() } else { effective })
 }
 
 /// Commits the final tree of a finished loop whose driver was killed before it could.
@@ -197,6 +204,8 @@ struct LastVerdict {
     definition_status: DefinitionStatus,
     /// Only the promise was missing.
     promise_missing: bool,
+    /// What is missing beyond the gates.
+    ship: Option<String>,
     /// Only a test that fails without the change was missing.
     proof_missing: bool,
 }
@@ -230,7 +239,8 @@ impl Driver<'_> {
         let found = judge::tree_reader(self.workspace, effective.as_ref()).remembering(&tree_memory).read();
         let found = found.ok().map(Arc::new);
         let start = StartOfWork::default();
-        let mut drive = ActiveDrive { driver: self, last, last_run, tree_memory, found, start };
+        let mut drive =
+            ActiveDrive { driver: self, last, last_run, tree_memory, found, kept_gates: None, start };
         let state = match drive.look_at_start(state).and_then(|state| drive.run_to_end(state)) {
             Err(error) => match error.tampering() {
                 Some(what) => drive.end_tampered(what)?,
@@ -269,6 +279,8 @@ struct ActiveDrive<'a> {
     tree_memory: Arc<TreeMemory>,
     /// The tree before its first agent run.
     found: Option<Arc<Tree>>,
+    /// The gates that this process ran before the wait that is going on.
+    kept_gates: Option<GatesSeen>,
     /// Where the loop began.
     start: StartOfWork,
 }
@@ -330,7 +342,7 @@ impl ActiveDrive<'_> {
         self.driver.follow.receive(&LoopEvent::Waits { until, why: why.to_owned() });
         loop {
             let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
-            if left.is_zero() || self.driver.signals.stop.wait(left.min(LOOK_EVERY)) {
+            if left.is_zero() || self.driver.signals.stop.wait(clock::real(left).min(LOOK_EVERY)) {
                 // The process that cancelled the wait has already recorded it.
                 return Ok(self.driver.ledger.state()?);
             }
@@ -493,10 +505,18 @@ impl ActiveDrive<'_> {
             // It is over, or was paused meanwhile: the state says which.
             Decision::Allow { .. } | Decision::Ignore(_) => {}
             // Judged again when the wait is over: the iteration stays open.
-            Decision::Wait { .. } => return Ok(state),
-            Decision::Gather | Decision::Prove => unreachable!("a judgement gathers its own findings"),
+            Decision::Wait { .. } => {
+                self.kept_gates = outcome.facts.gates().cloned();
+                return Ok(state);
+            }
+            Decision::Gather | Decision::Act(_) | Decision::Prove => {
+                unreachable!("a judgement gathers its own findings")
+            }
         }
-        if let Some(seen) = outcome.facts.gates().cloned() {
+        self.kept_gates = None;
+        let ship = prompt::ship_feedback(&outcome.facts, state.last.as_ref().map(|last| &last.reason));
+        let seen = outcome.facts.gates().cloned().or_else(|| ship.is_some().then(no_gates_seen));
+        if let Some(seen) = seen {
             let promise_missing = state.last.as_ref().is_some_and(lacks_only_promise);
             let proof_missing = state.last.as_ref().is_some_and(lacks_only_proof);
             let status = outcome.facts.definition_status;
@@ -505,6 +525,7 @@ impl ActiveDrive<'_> {
                 seen,
                 definition_status: status,
                 promise_missing,
+                ship,
                 proof_missing,
             });
         }
@@ -540,10 +561,12 @@ impl ActiveDrive<'_> {
             session_stop: claims,
             tree_memory: self.tree_memory.clone(),
             found: self.found.clone(),
+            shipping: shipping(driver, goal, effective),
+            kept_gates: self.kept_gates.take(),
             start: self.start.clone(),
             proof: Some(goal.proof.unwrap_or(RequiredProof::Test)),
             answers: Some(state.drive.open.as_ref().map(|open| open.answers.clone()).unwrap_or_default()),
-            ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, &preset::DRIVE)
+            ..JudgeCase::new(driver.workspace, effective, id, Subject::Driver, preset::of_drive(goal.until()))
         };
         let asked = JudgeOptions { signals: Some(driver.signals), ..JudgeOptions::without_deadline() };
         let to_keep = state.drive.to_keep();
@@ -556,7 +579,7 @@ impl ActiveDrive<'_> {
 
     /// The promise that the agent has to state.
     fn promise(&self) -> Option<Promise> {
-        self.driver.plan.goal.promise.as_deref().and_then(Promise::new)
+        agents_promise(self.driver.plan)
     }
 
     /// A signal ended this drive: the agent and the gates are gone, and the loop waits for the user.
@@ -577,6 +600,7 @@ impl ActiveDrive<'_> {
             denials: &run.denials,
             cut_off: run.cut_off.as_deref(),
             promise_missing: last.promise_missing,
+            ship: last.ship.as_deref(),
             proof_missing: last.proof_missing,
         });
         prompt(plan, tasks.as_ref(), number, context, approach, last, &self.start.baseline)
@@ -596,6 +620,45 @@ impl ActiveDrive<'_> {
     }
 }
 
+/// The promise that the agent has to state. Beyond the gates ralph says itself what was reached.
+fn agents_promise(plan: &DrivePlan) -> Option<Promise> {
+    let promise = plan.goal.promise.as_deref().filter(|_| plan.goal.ship.is_none());
+    promise.and_then(Promise::new)
+}
+
+/// For a judgement that ended before the gates.
+fn no_gates_seen() -> GatesSeen {
+    GatesSeen {
+        reports: Vec::new(),
+        receipts: Vec::new(),
+        required: Vec::new(),
+        environment: None,
+        tree: TreeHash::new(""),
+        unsettled: Vec::new(),
+        moved: Vec::new(),
+    }
+}
+
+/// The way to the goal beyond the gates, with the user's git and forge.
+fn shipping(
+    driver: &Driver<'_>,
+    goal: &Goal,
+    effective: &EffectiveGates,
+) -> Option<Result<Shipping, EvaluationError>> {
+    let workspace = driver.workspace;
+    Shipping::new(ShippingOptions {
+        goal,
+        by: ShippedBy::Ralph,
+        root: &workspace.repo.root,
+        scratch: workspace.repo_home.dir(),
+        logs: driver.dir().join("logs"),
+        secrets: GateEnvironment::new(&workspace.settings().user.keep_env, &workspace.repo).secrets,
+        has_gates: effective.has_gates(),
+        gates: driver.plan.gates.iter().map(|gate| format!("`{}`", gate.run.trim())).collect(),
+        stop: &driver.signals.stop,
+    })
+}
+
 fn prompt(
     plan: &DrivePlan,
     tasks: Option<&TasksSeen>,
@@ -613,7 +676,8 @@ fn prompt(
         approach,
         gates: &plan.gates,
         tasks,
-        promise: plan.goal.promise.as_deref().and_then(Promise::new).as_ref(),
+        promise: agents_promise(plan).as_ref(),
+        until: plan.goal.until(),
         at_start,
         last,
     })
@@ -668,6 +732,7 @@ fn load_last_results(ledger: &Loop, state: &State) -> Result<(Option<LastVerdict
         },
         definition_status: DefinitionStatus::Accepted,
         promise_missing: lacks_only_promise(last),
+        ship: prompt::ship_reason(&last.reason),
         proof_missing: lacks_only_proof(last),
     });
     Ok((last, last_run))

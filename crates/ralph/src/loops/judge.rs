@@ -15,20 +15,22 @@ use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::evidence::{self, EvidenceFacts, RequiredProof};
-use ralph_core::model::finding::{Finding, GatesSeen};
+use ralph_core::model::finding::{Finding, GatesSeen, ShipOutcome};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
 use ralph_core::model::id::{GateName, LoopId, SessionId, TreeHash};
 use ralph_core::model::limits::Limits;
 use ralph_core::model::preset::{Check, Preset};
+use ralph_core::model::ship::{AuditRule, ShipAction};
 use ralph_core::model::verdict::EvaluationError;
 
 use crate::checks::gates::environment::GateEnvironment;
 use crate::checks::gates::{
     GateObserver, GateRunOptions, GatesLock, ReceiptCoverage, ReceiptReuse, receipts,
 };
+use crate::checks::ship::Shipping;
 use crate::checks::undo::{self, UndoRequest};
-use crate::checks::{gates_on_views, hygiene, markers, promise, tasks};
+use crate::checks::{gates_on_views, hygiene, markers, promise, quality_files, tasks};
 use crate::loops::evidence::{StartOfWork, not_judged};
 use crate::loops::report;
 use crate::store::effective_gates::EffectiveGates;
@@ -76,6 +78,10 @@ pub(crate) struct JudgeCase<'a> {
     pub(crate) tree_memory: Arc<TreeMemory>,
     /// The tree before the driver's first agent run.
     pub(crate) found: Option<Arc<Tree>>,
+    /// The way to the goal beyond the gates, if the loop has one.
+    pub(crate) shipping: Option<Result<Shipping, EvaluationError>>,
+    /// What this process saw of the gates at its last look, for the same files: a poll runs no gate.
+    pub(crate) kept_gates: Option<GatesSeen>,
     /// Where the work began.
     pub(crate) start: StartOfWork,
     /// The proof that was asked for.
@@ -83,6 +89,15 @@ pub(crate) struct JudgeCase<'a> {
     /// What the agent's last message answers, if it was read before.
     pub(crate) answers: Option<AgentAnswers>,
 }
+
+/// What was found, and whether the gates ran for it.
+struct GatheredFindings {
+    findings: Vec<Finding>,
+    gates_ran: bool,
+}
+
+/// The most steps beyond the gates in one judgement: a switch, commit, push, pull request and merge are five.
+const MOST_ACTIONS: u32 = 12;
 
 /// How to run the checks this time.
 pub(crate) struct JudgeOptions<'a> {
@@ -167,6 +182,8 @@ impl<'a> JudgeCase<'a> {
             rewritten: None,
             tree_memory: Arc::default(),
             found: None,
+            shipping: None,
+            kept_gates: None,
             start: StartOfWork::default(),
             proof: None,
             answers: None,
@@ -185,20 +202,38 @@ impl JudgeCase<'_> {
         let gates = &self.effective.config.gates;
         trace::step(|| format!("found the repo and its effective gates: {}", gates.len()));
         let mut facts = self.facts(options)?;
+        let mut kept = self.kept_gates.clone();
+        let mut actions = 0;
         loop {
-            let (before, decision) = self.step(&mut facts)?;
+            let (before, mut decision) = self.step(&mut facts)?;
             trace::step(|| format!("decided: {}", decision.word()));
-            match decision {
-                Decision::Gather => {
-                    facts.is_second_look = facts.findings.is_some();
-                    (facts.findings, facts.at_start) = self.gather_past_excused(options, watch)?;
-                }
+            match &decision {
                 Decision::Prove => {
                     let evidence = self.gather_evidence(options, &facts, &before)?;
                     facts.findings.get_or_insert_default().push(Finding::Proof(evidence));
+                    facts.now = clock::now();
+                    continue;
                 }
-                decision => return Ok(Judged { decision, facts, before }),
+                Decision::Gather => {
+                    facts.is_second_look = facts.findings.is_some() && facts.gates_ran_now;
+                    kept = kept.filter(|_| facts.findings.is_none());
+                }
+                Decision::Act(action) if actions < MOST_ACTIONS => {
+                    actions += 1;
+                    self.act(action)?;
+                    kept = facts.gates().cloned();
+                }
+                Decision::Act(_) => {
+                    let what = "too many steps in one judgement".to_owned();
+                    decision = Decision::Wait { what, until: None };
+                    return Ok(Judged { decision, facts, before });
+                }
+                _ => return Ok(Judged { decision, facts, before }),
             }
+            let (gathered, at_start) = self.gather_past_excused(options, watch, kept.take())?;
+            facts.gates_ran_now |= gathered.gates_ran;
+            facts.findings = Some(gathered.findings);
+            facts.at_start = at_start;
             facts.failed_elsewhere = self.trees_failed_in_other_loops(&facts);
             watch.gathered();
             facts.now = clock::now();
@@ -238,7 +273,8 @@ impl JudgeCase<'_> {
         let mut facts = self.facts(options)?;
         // Proof is looked for at a verdict.
         facts.checks.retain(|check| *check != Check::Proof);
-        facts.findings = Some(self.gather(options, watch)?);
+        facts.findings = Some(self.gather(options, watch, None)?.findings);
+        facts.gates_ran_now = true;
         let gates = self.effective.config.gates.iter().map(|gate| gate.name.clone()).collect();
         self.append(&[Event::RanWithoutVerdict { gates }])?;
         let before = State::default();
@@ -267,6 +303,7 @@ impl JudgeCase<'_> {
             failed_elsewhere: Vec::new(),
             findings: None,
             is_second_look: false,
+            gates_ran_now: false,
             at_start: Vec::new(),
             proof: self.proof,
             answers: self.answers(options)?,
@@ -317,9 +354,80 @@ impl JudgeCase<'_> {
             Check::PromiseWithoutGates => !has_gates,
             Check::MarkersWithoutGates => config.enabled && !has_gates && !self.markers.is_empty(),
             Check::Hygiene => config.enabled,
+            Check::Audit | Check::EvidenceFile | Check::GateFile => self.requires_claim_file(*check),
+            Check::PullRequest | Check::Ci | Check::Merge => self.shipping.is_some(),
             Check::Proof => has_gates && self.subject != Subject::Plain,
         };
         self.preset.done_when.iter().copied().filter(applies).collect()
+    }
+
+    /// Whether a claim file is required: the repo asks for it, it exists already, or the loop's promise is about it. One
+    /// that our own gates write says nothing more than they do.
+    fn requires_claim_file(&self, check: Check) -> bool {
+        let Some(Ok(shipping)) = &self.shipping else { return false };
+        let Some(file) = quality_files::file_of(check) else { return false };
+        let writes =
+            |gate: &Gate| gate.writes.iter().any(|written| written == file) || gate.run.contains("qa:gate");
+        if check == Check::GateFile && self.effective.config.gates.iter().any(writes) {
+            return false;
+        }
+        let plan = shipping.plan();
+        let is_asked_for = check == Check::Audit && plan.settings.audit == AuditRule::Required;
+        plan.by_promise || is_asked_for || self.workspace.repo.root.join(file).exists()
+    }
+
+    /// Does one step beyond the gates and records it.
+    fn act(&self, action: &ShipAction) -> Result<(), EngineError> {
+        let Some(Ok(shipping)) = &self.shipping else { return Ok(()) };
+        let events = shipping.act(action);
+        trace::step(|| format!("acted: {action:?}"));
+        if events.is_empty() { Ok(()) } else { self.append(&events) }
+    }
+
+    /// The result of a step beyond the gates; news from the forge are recorded.
+    fn look_at_forge(&self, check: Check) -> Result<Finding, EngineError> {
+        let outcome = match &self.shipping {
+            Some(Ok(shipping)) => {
+                let outcome = shipping.look(check, &self.ledger.state()?.ship);
+                let news = shipping.news(&self.ledger.state()?.ship);
+                if !news.is_empty() {
+                    self.append(&news)?;
+                }
+                outcome
+            }
+            Some(Err(trouble)) => ShipOutcome::CannotTell(trouble.clone()),
+            None => ShipOutcome::Passed,
+        };
+        Ok(Finding::Ship { check, outcome })
+    }
+
+    fn look_at_claim_file(&self, check: Check) -> Result<Finding, EngineError> {
+        let Some(tree) = self.current_tree()? else {
+            let trouble = EvaluationError::Tree { why: "it changes while it is read".into() };
+            return Ok(Finding::NotEvaluated { check, trouble });
+        };
+        let state = self.ledger.state()?;
+        let (outcome, bound) = quality_files::check(check, &self.workspace.repo.root, &state.ship, &tree);
+        if let Some(bound) = bound {
+            self.append(&[bound])?;
+        }
+        Ok(Finding::Ship { check, outcome })
+    }
+
+    /// The fingerprint of the files now, as the gates would see it.
+    fn current_tree(&self) -> Result<Option<TreeHash>, EngineError> {
+        let pinned = match &self.found {
+            Some(found) => Some(found.rules().clone()),
+            None => self.pinned_rules()?,
+        };
+        let export = self.export();
+        let mut reader = tree_reader(self.workspace, Some(self.effective))
+            .own_files(|| export.own_file().into_iter().collect())
+            .remembering(&self.tree_memory);
+        if let Some(rules) = &pinned {
+            reader = reader.pinned_rules(rules);
+        }
+        Ok(reader.read().ok().map(|tree| TreeHash::new(tree.hash())))
     }
 
     /// One transition under the lock: fold, decide, record, and export to the repo.
@@ -353,6 +461,7 @@ impl JudgeCase<'_> {
             Decision::Block { .. } if ledger.state().attempts > 0 => self.export().write(ledger.state()),
             Decision::Allow { .. } => self.export().remove(),
             Decision::Gather
+            | Decision::Act(_)
             | Decision::Prove
             | Decision::Block { .. }
             | Decision::Wait { .. }
@@ -365,18 +474,29 @@ impl JudgeCase<'_> {
         &self,
         options: &JudgeOptions<'_>,
         watch: &mut dyn GateObserver,
-    ) -> Result<Vec<Finding>, EngineError> {
+        kept: Option<GatesSeen>,
+    ) -> Result<GatheredFindings, EngineError> {
         if let Some(trouble) = self.evaluation_error() {
-            return Ok(vec![Finding::NotEvaluated { check: Check::Gates, trouble }]);
+            let findings = vec![Finding::NotEvaluated { check: Check::Gates, trouble }];
+            return Ok(GatheredFindings { findings, gates_ran: false });
+        }
+        if let Some(Ok(shipping)) = &self.shipping {
+            shipping.look_again();
         }
         let mut findings: Vec<Finding> = Vec::new();
+        let mut gates_ran = false;
         for check in self.checks() {
             let is_stopped = findings.iter().any(|finding| finding.answer() != CheckResult::Pass);
             findings.extend(match check {
-                // Looked at when the decision asks for it.
-                Check::Proof => None,
-                Check::Gates if is_stopped => None,
+                Check::Proof => None, // Looked at when the decision asks for it.
+                Check::Gates | Check::PullRequest | Check::Ci | Check::Merge if is_stopped => None,
+                Check::PullRequest | Check::Ci | Check::Merge => Some(self.look_at_forge(check)?),
+                Check::Audit | Check::EvidenceFile | Check::GateFile => Some(self.look_at_claim_file(check)?),
+                Check::Gates if self.are_about_these_files(kept.as_ref())? => {
+                    kept.clone().map(Finding::Gates)
+                }
                 Check::Gates => {
+                    gates_ran = true;
                     let mut found =
                         self.run_gates(&self.effective.config.gates, options, watch, Recording::Ledger)?;
                     if let Finding::Gates(seen) = &mut found {
@@ -396,7 +516,13 @@ impl JudgeCase<'_> {
                 )),
             });
         }
-        Ok(findings)
+        Ok(GatheredFindings { findings, gates_ran })
+    }
+
+    /// Whether gates that ran before in this process passed on the files as they are now.
+    fn are_about_these_files(&self, kept: Option<&GatesSeen>) -> Result<bool, EngineError> {
+        let Some(kept) = kept.filter(|kept| kept.answer() == CheckResult::Pass) else { return Ok(false) };
+        Ok(self.current_tree()?.as_ref() == Some(&kept.tree))
     }
 
     /// Runs the checks. In a guarded session or sub-agent a gate that failed at the start, too, never stops the others.
@@ -404,23 +530,25 @@ impl JudgeCase<'_> {
         &self,
         options: &JudgeOptions<'_>,
         watch: &mut dyn GateObserver,
-    ) -> Result<(Option<Vec<Finding>>, Vec<GateReport>), EngineError> {
-        let findings = self.gather(options, watch)?;
-        let at_start = self.failing_at_start(&findings, options)?;
+        kept: Option<GatesSeen>,
+    ) -> Result<(GatheredFindings, Vec<GateReport>), EngineError> {
+        let gathered = self.gather(options, watch, kept)?;
+        let at_start = self.failing_at_start(&gathered.findings, options)?;
         let is_excused = |report: &GateReport| at_start.iter().any(|start| report.fails_as_at_start(start));
         let failing = |findings: &[Finding]| -> Vec<GateReport> {
             let reports = findings.iter().filter_map(Finding::gates).flat_map(|seen| &seen.reports);
             reports.filter(|report| report.answer() == CheckResult::Fail).cloned().collect()
         };
-        let red = failing(&findings);
+        let red = failing(&gathered.findings);
         if options.keep_going || red.is_empty() || !red.iter().all(is_excused) {
-            return Ok((Some(findings), at_start));
+            return Ok((gathered, at_start));
         }
-        let findings = self.gather(&JudgeOptions { keep_going: true, ..*options }, watch)?;
-        let others: Vec<GateName> = failing(&findings).into_iter().map(|report| report.gate).collect();
+        let gathered = self.gather(&JudgeOptions { keep_going: true, ..*options }, watch, None)?;
+        let others: Vec<GateName> =
+            failing(&gathered.findings).into_iter().map(|report| report.gate).collect();
         let known = others.iter().all(|gate| at_start.iter().any(|start| start.gate == *gate));
-        let at_start = if known { at_start } else { self.failing_at_start(&findings, options)? };
-        Ok((Some(findings), at_start))
+        let at_start = if known { at_start } else { self.failing_at_start(&gathered.findings, options)? };
+        Ok((gathered, at_start))
     }
 
     /// The failing gates on the start's contents, seen by this process now: for a guarded session or sub-agent, which is not
@@ -538,8 +666,9 @@ impl JudgeCase<'_> {
     }
 
     fn reader(&self) -> TreeReader<'_> {
+        let export = self.export();
         tree_reader(self.workspace, Some(self.effective))
-            .own_files(|| self.export().own_file().into_iter().collect())
+            .own_files(move || export.own_file().into_iter().collect())
     }
 
     fn rules_for_reading(&self) -> io::Result<Option<IgnoreRules>> {

@@ -30,7 +30,7 @@ pub(crate) enum GatesLookup {
 }
 
 /// An accepted definition, and how the repo's file differs from it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct EffectiveGates {
     pub(crate) layout: Layout,
     /// `None` if nothing was accepted.
@@ -52,6 +52,11 @@ impl EffectiveGates {
     /// Whether there is anything to judge by, even an unreadable definition.
     pub(crate) fn has_gates(&self) -> bool {
         self.config.enabled && (self.broken.is_some() || !self.config.gates.is_empty())
+    }
+
+    /// The same for a loop that ships: claims about the code are left out of its tree.
+    pub(crate) fn for_shipping(self) -> Self {
+        Self { config: self.config.for_shipping(), ..self }
     }
 
     /// No gates: nothing was accepted.

@@ -28,6 +28,8 @@
 //! repos/REPO/loops/LOOP/         ledger.jsonl, logs/, ignore-rules; of a driven loop also prompt.md and
 //!                                checkpoint-index-N, the files staged for the checkpoint of iteration N
 //! ```
+//!
+//! The head of every ledger is also in `$XDG_STATE_HOME/ralph/heads` (`ledger_heads.rs`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,14 +43,17 @@ use crate::sys::{env, files};
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
     root: PathBuf,
+    /// The folder of ledger heads; none without a home folder.
+    heads: Option<PathBuf>,
 }
 
 impl Home {
     pub(crate) fn find() -> io::Result<Self> {
         let root = env::ralph_home().or_else(|| Some(env::home()?.join(".ralph")));
+        let heads = env::state_home().map(|base| base.join("ralph/heads"));
         match root {
-            Some(root) if root.is_absolute() => Ok(Self { root }),
-            Some(root) => Ok(Self { root: std::env::current_dir()?.join(root) }),
+            Some(root) if root.is_absolute() => Ok(Self { root, heads }),
+            Some(root) => Ok(Self { root: std::env::current_dir()?.join(root), heads }),
             None => Err(io::Error::new(
                 io::ErrorKind::NotFound,
                 "no home folder: RALPH_HOME and HOME are not set, and the user database has no entry",
@@ -58,7 +63,7 @@ impl Home {
 
     #[cfg(test)]
     pub(crate) fn at(root: PathBuf) -> Self {
-        Self { root }
+        Self { heads: Some(root.join("heads")), root }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -108,11 +113,15 @@ impl Home {
     /// The recorded state of every repo.
     pub(crate) fn repos(&self) -> Vec<RepoHome> {
         let Ok(entries) = std::fs::read_dir(self.root.join("repos")) else { return Vec::new() };
-        entries.flatten().map(|entry| RepoHome { dir: entry.path(), patience: MOMENTS }).collect()
+        entries.flatten().map(|entry| self.repo_at(entry.path())).collect()
     }
 
     pub(crate) fn repo(&self, id: &str) -> RepoHome {
-        RepoHome { dir: self.root.join("repos").join(id), patience: MOMENTS }
+        self.repo_at(self.root.join("repos").join(id))
+    }
+
+    fn repo_at(&self, dir: PathBuf) -> RepoHome {
+        RepoHome { dir, patience: MOMENTS, heads: self.heads.clone() }
     }
 }
 
@@ -126,12 +135,20 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 pub(crate) struct RepoHome {
     dir: PathBuf,
     patience: Duration,
+    heads: Option<PathBuf>,
 }
 
 impl RepoHome {
-    /// The repo's folder that a loop's folder lies in.
+    /// The repo's folder that a loop's folder lies in, for reading.
     pub(crate) fn of_loop_dir(dir: &Path) -> Self {
-        Self { dir: dir.ancestors().nth(2).unwrap_or(dir).to_owned(), patience: MOMENTS }
+        Self { dir: dir.ancestors().nth(2).unwrap_or(dir).to_owned(), patience: MOMENTS, heads: None }
+    }
+
+    /// Where the head of a loop's ledger is kept a second time.
+    pub(crate) fn head_file(&self, loop_dir: &Path) -> Option<PathBuf> {
+        let name = loop_dir.file_name()?.to_str()?;
+        let place = Digest::of(loop_dir.to_str()?);
+        Some(self.heads.as_ref()?.join(format!("{name}-{}", place.short())))
     }
 
     /// For callers without a short deadline.
@@ -221,6 +238,17 @@ impl RepoHome {
 
     pub(crate) fn ignore_rules(&self, id: &LoopId) -> PathBuf {
         self.loop_dir(id).join("ignore-rules")
+    }
+
+    /// Loops whose head is recorded and whose ledger is gone.
+    pub(crate) fn missing_loops(&self) -> Vec<LoopId> {
+        let entries = self.heads.iter().filter_map(|heads| std::fs::read_dir(heads).ok()).flatten().flatten();
+        let named = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let id = LoopId::new(name.rsplit_once('-')?.0);
+            (self.head_file(&self.loop_dir(&id))? == entry.path()).then_some(id)
+        });
+        named.filter(|id| !self.loop_dir(id).join("ledger.jsonl").exists()).collect()
     }
 
     /// The names of all loops, unordered.

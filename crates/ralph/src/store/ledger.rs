@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -22,6 +23,7 @@ use ralph_core::ledger::state::State;
 use ralph_core::model::id::LoopId;
 
 use crate::store::home::RepoHome;
+use crate::store::ledger_heads;
 use crate::sys::files::{self, Lock};
 use crate::sys::{clock, proc};
 
@@ -99,6 +101,8 @@ pub(crate) struct Loop {
     dir: PathBuf,
     others: ForeignLines,
     known: Mutex<LedgerReading>,
+    /// Whether the second copy of its head was looked at.
+    head_compared: AtomicBool,
 }
 
 impl Loop {
@@ -121,7 +125,8 @@ impl Loop {
     }
 
     fn at(home: &RepoHome, dir: PathBuf, others: ForeignLines) -> Self {
-        Self { home: home.clone(), dir, others, known: Mutex::new(LedgerReading::default()) }
+        let known = Mutex::new(LedgerReading::default());
+        Self { home: home.clone(), dir, others, known, head_compared: AtomicBool::new(false) }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -146,6 +151,11 @@ impl Loop {
         let damage = reading.read_lines(&text, ForeignLines::Write, |line| lines.push(line));
         let damage = damage.or_else(|| wrong_snapshot(&lines));
         Ok(WholeLedger { lines, state: reading.state, damage })
+    }
+
+    /// The head that was recorded in the second place.
+    pub(crate) fn recorded_head(&self) -> Option<ChainHead> {
+        ledger_heads::read(&self.home.head_file(&self.dir)?)
     }
 
     /// The lines since an offset, and the next offset. Reads only new lines and does not verify the chain. A ledger that
@@ -235,12 +245,24 @@ impl Loop {
             file,
             known,
             keeps_text: self.others == ForeignLines::PauseOrCancel,
+            head_file: self.home.head_file(&self.dir),
             _lock: lock,
         };
-        if let Some(what) = ledger.repair(damage).map_err(failed)? {
-            ledger.append(now, &[Event::LedgerRepaired { what }])?;
+        let missing = self.missing_lines(ledger.end().1);
+        let repaired = ledger.repair(damage).map_err(failed)?;
+        let notes: Vec<String> = missing.into_iter().chain(repaired).collect();
+        if !notes.is_empty() {
+            ledger.append(now, &[Event::LedgerRepaired { what: notes.join("; ") }])?;
         }
         Ok(ledger)
+    }
+
+    /// Lines that were written once and are gone, looked for when this process first writes.
+    fn missing_lines(&self, end: &ChainHead) -> Option<String> {
+        if self.head_compared.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        ledger_heads::missing_since(&self.recorded_head()?, end)
     }
 
     /// `None` if there is no ledger.
@@ -358,6 +380,8 @@ pub(crate) struct Ledger<'l> {
     known: MutexGuard<'l, LedgerReading>,
     /// Whether every byte is kept in memory for later comparison.
     keeps_text: bool,
+    /// Where its head is kept a second time.
+    head_file: Option<PathBuf>,
     _lock: LockGuard<'l>,
 }
 
@@ -406,6 +430,9 @@ impl Ledger<'_> {
         }
         self.known.head = head;
         self.known.stamp = LedgerStamp::of(&self.file).ok();
+        if let Some(file) = &self.head_file {
+            ledger_heads::record(file, &self.known.head);
+        }
         Ok(())
     }
 
@@ -426,13 +453,16 @@ impl Ledger<'_> {
         if damage.what == DamageKind::Torn {
             let torn = self.file.metadata()?.len().saturating_sub(length);
             self.file.set_len(length)?;
-            return Ok(Some(format!("removed an incomplete last line of {torn} bytes")));
+            return Ok(Some(format!("{CUT_TORN_LINE} of {torn} bytes")));
         }
         let name = move_aside(self.dir, &read_from(&mut self.file, 0)?)?;
         self.file.set_len(length)?;
         Ok(Some(format!("line {}: {}; the damaged ledger was kept as {name}", damage.line, damage.what)))
     }
 }
+
+/// The usual trace of a kill; every other repair had a damaged ledger before it.
+const CUT_TORN_LINE: &str = "removed an incomplete last line";
 
 /// Keeps an abandoned ledger under a name of its own.
 fn move_aside(dir: &Path, text: &[u8]) -> io::Result<String> {
@@ -628,6 +658,32 @@ pub(crate) struct WholeLedger {
     pub(crate) damage: Option<Damage>,
 }
 
+impl WholeLedger {
+    /// The first record that is damaged, missing, or was found damaged before, with what is wrong.
+    pub(crate) fn first_problem(&self, recorded: Option<&ChainHead>) -> Option<(u64, String)> {
+        let repaired = self.lines.iter().find_map(|line| match &line.event {
+            Event::LedgerRepaired { what } if !what.starts_with(CUT_TORN_LINE) => {
+                Some((line.seq, format!("the ledger was damaged before: {what}")))
+            }
+            _ => None,
+        });
+        let damaged = self.damage.as_ref().map(|damage| (damage.line, damage.what.to_string()));
+        let end = self
+            .lines
+            .last()
+            .map_or_else(ChainHead::default, |line| ChainHead { seq: line.seq, hash: line.hash.clone() });
+        let replaced = recorded.and_then(|recorded| {
+            let same = self.lines.iter().find(|line| line.seq == recorded.seq)?;
+            (same.hash != recorded.hash)
+                .then(|| (same.seq, "it is not the record that was written".to_owned()))
+        });
+        let cut = recorded
+            .and_then(|recorded| ledger_heads::missing_since(recorded, &end).map(|what| (end.seq + 1, what)));
+        let all = [repaired, damaged, replaced, cut];
+        all.into_iter().flatten().min_by_key(|(record, _)| *record)
+    }
+}
+
 fn read_text(dir: &Path) -> io::Result<Vec<u8>> {
     Ok(files::read_if_there(&dir.join(LEDGER))?.unwrap_or_default())
 }
@@ -780,8 +836,8 @@ mod tests {
             fs::write(scene.path(), &whole[..cut]).expect("cut");
             let lines = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
             let state = scene.write(9..10);
-            let torn = u64::from(cut > 0 && whole[cut - 1] != b'\n');
-            assert_eq!(state.events, lines as u64 + torn + 1, "cut at {cut}");
+            // One note about what is missing or torn.
+            assert_eq!(state.events, lines as u64 + 2, "cut at {cut}");
             let reading = scene.loop_().lines().expect("readable");
             assert!(reading.damage.is_none(), "cut at {cut}: {:?}", reading.damage);
             assert_eq!(reading.state, state);
@@ -886,6 +942,70 @@ mod tests {
             assert!(matches!(opened, Err(LedgerError::Newer { .. })), "{opened:?}");
             assert_eq!(fs::read_to_string(scene.path()).expect("the ledger"), text);
         }
+    }
+
+    /// The first wrong record, as `ralph audit` names it.
+    fn problem(scene: &Scene) -> Option<u64> {
+        let handle = scene.loop_();
+        let whole = handle.lines().expect("readable");
+        whole.first_problem(handle.recorded_head().as_ref()).map(|(record, _)| record)
+    }
+
+    #[test]
+    fn audit_names_the_record_of_every_changed_byte() {
+        let scene = Scene::new();
+        scene.write(0..4);
+        let whole = fs::read(scene.path()).expect("the ledger");
+        assert_eq!(problem(&scene), None);
+        for place in 0..whole.len() {
+            // A changed line end joins two lines: the first of them is wrong.
+            let record = whole[..place].iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+            for bit in [1, 0x20, 0x80] {
+                let mut changed = whole.clone();
+                changed[place] ^= bit;
+                fs::write(scene.path(), &changed).expect("change");
+                assert_eq!(problem(&scene), Some(record), "byte {place}, bit {bit:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn audit_names_dropped_swapped_repeated_and_cut_records() {
+        let scene = Scene::new();
+        scene.write(0..5);
+        let text = fs::read_to_string(scene.path()).expect("the ledger");
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let check = |lines: &[&str], record: u64, what: &str| {
+            fs::write(scene.path(), lines.concat()).expect("change");
+            assert_eq!(problem(&scene), Some(record), "{what}");
+        };
+        for at in 0..lines.len() {
+            let without: Vec<&str> = [&lines[..at], &lines[at + 1..]].concat();
+            check(&without, at as u64 + 1, "dropped");
+            check(&lines[..at], at as u64 + 1, "cut");
+            if at + 1 < lines.len() {
+                let mut swapped = lines.clone();
+                swapped.swap(at, at + 1);
+                check(&swapped, at as u64 + 1, "swapped");
+            }
+            let repeated: Vec<&str> = [&lines[..=at], &lines[at..]].concat();
+            check(&repeated, at as u64 + 2, "repeated");
+        }
+    }
+
+    /// A new process continues the shorter chain; that lines are missing stays on record.
+    #[test]
+    fn a_cut_ledger_that_is_continued_still_shows() {
+        let scene = Scene::new();
+        scene.write(0..5);
+        let text = fs::read_to_string(scene.path()).expect("the ledger");
+        let cut: String = text.split_inclusive('\n').take(2).collect();
+        fs::write(scene.path(), cut).expect("cut");
+        scene.write(7..9);
+        assert_eq!(problem(&scene), Some(3));
+        let line = &scene.loop_().lines().expect("readable").lines[2];
+        let Event::LedgerRepaired { what } = &line.event else { panic!("{line:?}") };
+        assert_eq!(what, "it ends at record 2, but record 5 was written");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | `RALPH_HOME` | folder of ledgers, receipts and trust; default `~/.ralph` |
 //! | `RALPH_GATE_TIMEOUT` | timeout of gates without their own |
 //! | `RALPH_LOOP` | set by ralph for the agent that the driver runs: repo and loop |
-//! | `HOME`, `XDG_CONFIG_HOME` | location of the user's own files |
+//! | `HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME` | location of the user's own files |
 //! | `RALPH_LANG`, `LC_ALL`, `LC_MESSAGES`, `LANG` | language of messages to the user |
 //! | `PATH` | searched for `openspec`, `semgrep` and language servers |
 //! | `TZ` | time zone of displayed times; default: the system's |
@@ -97,6 +97,12 @@ pub(crate) fn user_config() -> Option<PathBuf> {
 
 fn config_home() -> Option<PathBuf> {
     read("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".config")))
+}
+
+/// Where programs keep state that is not worth a backup.
+pub(crate) fn state_home() -> Option<PathBuf> {
+    let given = read("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    given.or_else(|| Some(home()?.join(".local/state")))
 }
 
 fn home_of_user() -> Option<PathBuf> {

@@ -5,6 +5,7 @@
 pub(crate) mod head;
 pub(crate) mod locate;
 mod sealed;
+pub(crate) mod users;
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -16,6 +16,42 @@ fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
     ClaudeSession::new(claude, sandbox).with_our_plugin()
 }
 
+/// A stand-in for `pnpm` that fails where there is a file `fails-SCRIPT`.
+const PNPM: &str = "test ! -e \"fails-$1\"";
+
+/// cc-workflow's example configuration, from its code block.
+const IDEAL: &str = "# .ideal/worktree.yaml\nverify:\n  - pnpm lint\n  - pnpm typecheck\n  - pnpm test\n";
+
+/// Trellis's.
+const TRELLIS: &str = "verify:\n  - pnpm lint\n  - pnpm typecheck\n  # - pnpm test\n  # - pnpm build\n";
+
+#[test]
+fn the_check_agent_of_cc_workflow_and_trellis_is_blocked_by_their_example_commands() {
+    let claude = Claude::for_test();
+    for (mut sandbox, state_file) in [
+        (Sandbox::ideal(IDEAL), ".ideal/.verify-state.json"),
+        (Sandbox::trellis(TRELLIS), ".trellis/.ralph-state.json"),
+    ] {
+        sandbox.program("pnpm", PNPM);
+        sandbox.file("fails-typecheck", "");
+        let turns = vec![
+            Turn::say("All checks pass."),
+            bash(&format!("cp {state_file} ../state.json && rm fails-typecheck")).expecting("pnpm typecheck"),
+            Turn::say("Now they do."),
+        ];
+        let seen = ClaudeSession::new(&claude, &sandbox).with_programs_of_sandbox().play(one_sub_agent(
+            "check",
+            Runs::InForeground,
+            turns,
+            Turn::say("It is done."),
+        ));
+        assert_eq!(verdicts_of(&sandbox, "check-"), [BLOCKED, VERIFIED], "{seen}");
+        let state = std::fs::read_to_string(sandbox.path("../state.json")).expect("the state file was there");
+        assert!(state.contains("\"iteration\": 1"), "{state}");
+        assert!(!sandbox.exists(state_file), "{seen}");
+    }
+}
+
 /// zenithjoy-engine's first start command, from its code block.
 const PRE_PR: &str = "/ralph:ralph-loop \"实现 <功能描述>，完成质检并创建 PR 后输出 <promise>QUALITY_GATE_PASSED</promise>\" \\\n    \
                       --completion-promise \"QUALITY_GATE_PASSED\"\n    # 不设置 --max-iterations = 无限循环";

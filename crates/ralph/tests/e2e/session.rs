@@ -154,6 +154,12 @@ impl<'a> ClaudeSession<'a> {
     }
 
     /// Puts the folder of the binary on the client's `PATH`, like an installed one.
+    /// The sandbox's own programs are found first.
+    pub(crate) fn with_programs_of_sandbox(mut self) -> Self {
+        self.path.push(self.sandbox.home().join("bin"));
+        self
+    }
+
     pub(crate) fn with_ralph_on_path(mut self) -> Self {
         self.path.push(Path::new(RALPH).parent().expect("a folder").to_owned());
         self

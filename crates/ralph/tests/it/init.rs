@@ -274,13 +274,33 @@ mod at_a_terminal {
     #[test]
     fn a_bare_enter_guards_sessions_and_uses_the_settings() {
         let sandbox = project();
-        let (code, said) = init(&sandbox, "\n\ny\n");
+        let (code, said) = init(&sandbox, "\n\n\ny\n");
         assert_eq!(code, Some(0), "{said}");
-        let places = ["Block every", "hooks in this project's settings", "Write this, and run these gates"]
-            .map(|question| said.find(question).unwrap_or_else(|| panic!("{question}: {said}")));
+        let questions = [
+            "Block every",
+            "Guard agent teams, too",
+            "hooks in this project's settings",
+            "Write this, and run these gates",
+        ];
+        let places =
+            questions.map(|question| said.find(question).unwrap_or_else(|| panic!("{question}: {said}")));
         assert!(places.is_sorted(), "{said}");
         assert_eq!(sandbox.status()["guard"], serde_json::json!(["check", "session"]));
         assert!(sandbox.exists(super::SETTINGS));
+    }
+
+    #[test]
+    fn agent_teams_are_guarded_if_the_user_says_so() {
+        let sandbox = project();
+        let (code, said) = init(&sandbox, "\ny\n\ny\n");
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(
+            sandbox.status()["guard"],
+            serde_json::json!(["check", "session", "teammates", "tasks"]),
+            "{said}"
+        );
+        let settings = sandbox.read(super::SETTINGS);
+        assert!(settings.contains("TeammateIdle") && settings.contains("TaskCompleted"), "{settings}");
     }
 
     #[test]

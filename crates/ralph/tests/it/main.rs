@@ -9,6 +9,7 @@ mod forgery;
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
 mod attacks;
+mod audit;
 mod clients;
 mod conformance;
 mod diff;

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 
 /// From the top: a room may use those below it.
-const PROGRAM: [&str; 8] = ["doors", "loops", "checks", "clients", "show", "store", "work_tree", "sys"];
+const PROGRAM: [&str; 9] =
+    ["doors", "loops", "checks", "forge", "clients", "show", "store", "work_tree", "sys"];
 const CORE: [&str; 6] = ["say", "ledger", "claims", "config", "clients", "model"];
 
 /// The text of every source file, by its module path.

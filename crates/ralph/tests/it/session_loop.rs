@@ -31,7 +31,8 @@ fn a_loop_continues_until_the_promise_is_given_and_the_gates_pass() {
 fn s3_r2_without_a_number_a_loop_is_unlimited_and_the_start_says_so() {
     let sandbox = Sandbox::gated(GATE);
     let talk = Session::new(&sandbox);
-    let started = talk.command("ralph-loop", "\"fix it\" --completion-promise QUALITY_GATE_PASSED");
+    let started =
+        talk.command("ralph-loop", "\"fix it\" --until verified --completion-promise QUALITY_GATE_PASSED");
     assert!(started.shown_to_user().contains("(unlimited)"), "{started:#?}");
     assert!(started.context().contains("<promise>QUALITY_GATE_PASSED</promise>"), "{started:#?}");
     for _ in 0..12 {

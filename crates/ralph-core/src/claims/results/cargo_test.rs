@@ -73,9 +73,12 @@ impl Run<'_> {
         Some(section)
     }
 
-    /// The tests that have a line before `end`, whatever their outcome.
-    fn started(&self, end: usize) -> HashSet<&str> {
-        self.lines[self.header + 1..end].iter().filter_map(|line| started(line)).collect()
+    /// The tests that have a line before `end`, whatever their outcome, sorted by name.
+    fn started(&self, end: usize) -> Vec<&str> {
+        let mut names: Vec<&str> =
+            self.lines[self.header + 1..end].iter().filter_map(|line| started(line)).collect();
+        names.sort_unstable();
+        names
     }
 
     /// Where the lines of single tests end: at the first `failures:` or result.
@@ -97,11 +100,12 @@ impl Run<'_> {
 
     /// The line of the result, and the failing tests listed before it. A result that a test quotes has another number of
     /// tests, or lists tests that this run did not report.
-    fn end(&self, started: &HashSet<&str>) -> Option<(usize, Vec<&str>)> {
+    fn end(&self, started: &[&str]) -> Option<(usize, Vec<&str>)> {
         (self.header + 1..self.lines.len()).find_map(|at| {
             let counts = result_counts(self.lines[at])?;
             let listed = self.listed(at);
-            let is_known = started.is_empty() || listed.iter().all(|name| started.contains(name));
+            let is_known =
+                started.is_empty() || listed.iter().all(|name| started.binary_search(name).is_ok());
             let is_whole = counts.total() == self.announced && listed.len() == counts.failed;
             (is_whole && is_known).then_some((at, listed))
         })

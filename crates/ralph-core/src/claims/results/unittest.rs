@@ -107,11 +107,23 @@ fn own_place(name: &str, shown: &[&str]) -> Option<SourcePlace> {
     in_module.or(own.last()).cloned()
 }
 
-/// What stands below the frames of the last traceback.
+/// What stands below the frames of the last traceback. With `--locals` the lines of a long value stand there too, so the
+/// first line that names an exception is preferred.
 fn message_of(shown: &[&str]) -> String {
     let start = shown.iter().rposition(|line| line.starts_with("Traceback (most recent")).unwrap_or(0);
-    let said = shown[start..].iter().skip(1).find(|line| !is_blank(line) && indent(line) == 0);
+    let below = &shown[start..];
+    let last_frame = below.iter().rposition(|line| line.starts_with("  File \"")).unwrap_or(0);
+    let mut said = below[last_frame..].iter().skip(1).filter(|line| !is_blank(line) && indent(line) == 0);
+    let said = said.clone().find(|line| names_exception(line)).or_else(|| said.next());
     detail::message(said.or(shown.first()).copied())
+}
+
+/// `AssertionError: 1 != 2`, `json.decoder.JSONDecodeError: …`, or the name alone.
+fn names_exception(line: &str) -> bool {
+    let name = line.split_once(": ").map_or(line, |(name, _)| name);
+    let class = name.rsplit('.').next().unwrap_or_default();
+    class.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '.'))
 }
 
 /// With `-v` every test has a line, `test_empty (test_total.TotalTest.test_empty) ... ok`.

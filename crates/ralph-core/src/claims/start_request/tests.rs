@@ -157,9 +157,7 @@ fn errors_have_a_hint_how_to_fix_them() {
         ("--openspec \u{1b}[31m", "control or hidden characters", "by hand"),
         ("x --tasks", "`--tasks` needs a value", "docs/tasks.md"),
         ("x --tasks 'a\nb'", "control or hidden characters", "docs/tasks.md"),
-        ("x --until pr", "`--until pr` is not supported yet", "leave it out"),
-        ("x --until=merged", "`--until merged` is not supported yet", "leave it out"),
-        ("x --until noon", "unknown value `--until noon`", "`pr` or `merged`"),
+        ("x --until noon", "unknown value `--until noon`", "`ci` or `merged`"),
         ("x --until", "`--until` needs a value", "--until pr"),
         ("x --archive", "`--archive` requires `--openspec`", "archived when all its tasks are done"),
         ("--tasks a --archive", "`--archive` requires `--openspec`", "archived when all its tasks are done"),
@@ -192,7 +190,7 @@ fn every_flag_is_used_as_its_example_says() {
             _ => "--openspec=a x",
         };
         let read = read(&format!("{beside} {example}"));
-        assert_eq!(read.is_ok(), flag != Flag::Until, "{name}: {read:?}");
+        assert!(read.is_ok(), "{name}: {read:?}");
     }
 }
 
@@ -335,5 +333,22 @@ fn commands_are_read_as_documents_have_them() {
         let request = read(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
         assert_eq!((request.task.as_deref(), request.promise.as_deref()), (Some(task), promise), "{line:?}");
         assert_eq!((request.max_iterations, request.archive), (None, false), "{line:?}");
+    }
+}
+
+#[test]
+fn a_goal_is_given_or_implied_by_the_promise() {
+    let table = [
+        ("x", Until::Verified),
+        ("x --until pr", Until::Pr),
+        ("x --until=ci", Until::Ci),
+        ("x --until merged", Until::Merged),
+        ("x --completion-promise QUALITY_GATE_PASSED", Until::Pr),
+        ("x --completion-promise CI_PASSED", Until::Merged),
+        ("x --completion-promise CI_PASSED --until verified", Until::Verified),
+        ("x --completion-promise DONE --until ci", Until::Ci),
+    ];
+    for (line, until) in table {
+        assert_eq!(read(line).expect("a request").goal_beyond_gates(), until, "{line}");
     }
 }

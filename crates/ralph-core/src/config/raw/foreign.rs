@@ -5,7 +5,9 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Named, OneOrMany, RawBudget, RawCommandAgent, RawConfig, RawGate, RawWorktree, Scalar, Spanned};
+use super::{
+    Named, OneOrMany, RawBudget, RawCommandAgent, RawConfig, RawGate, RawShip, RawWorktree, Scalar, Spanned,
+};
 use crate::config::position::Position;
 use crate::model::config_problem::ConfigProblem;
 
@@ -24,13 +26,14 @@ struct UnderRalph {
     agents: Option<Named<RawCommandAgent>>,
     reports: Option<Spanned<Scalar>>,
     worktree: Option<Spanned<RawWorktree>>,
+    ship: Option<Spanned<RawShip>>,
 }
 
 /// What is read at the top.
 const READ: [&str; 3] = ["verify", "enabled", "ralph"];
 
 /// What is read under `ralph:`.
-const UNDER_RALPH: [&str; 5] = ["guard", "budget", "agents", "reports", "worktree"];
+const UNDER_RALPH: [&str; 6] = ["guard", "budget", "agents", "reports", "worktree", "ship"];
 
 /// What the other tools read themselves.
 const THEIRS: [&str; 3] = ["worktree_dir", "copy", "post_create"];
@@ -53,6 +56,7 @@ pub(super) fn read(text: &str) -> Result<RawConfig, ConfigProblem> {
         agents: under.agents,
         reports: under.reports,
         worktree: under.worktree,
+        ship: under.ship,
         not_read,
     })
 }

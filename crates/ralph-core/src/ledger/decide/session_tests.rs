@@ -24,6 +24,7 @@ fn goal() -> Goal {
         list: None,
         archive: false,
         lang: None,
+        ship: None,
         proof: None,
         accept: Vec::new(),
     }

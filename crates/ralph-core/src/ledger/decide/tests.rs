@@ -112,6 +112,7 @@ pub(super) fn facts(findings: Vec<Finding>) -> Facts {
         rewritten: Vec::new(),
         failed_elsewhere: Vec::new(),
         is_second_look: false,
+        gates_ran_now: true,
         at_start: Vec::new(),
         proof: None,
         answers: AgentAnswers::default(),

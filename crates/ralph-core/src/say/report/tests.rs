@@ -50,6 +50,7 @@ impl Story {
                 list: None,
                 archive: false,
                 lang: None,
+                ship: None,
                 proof: None,
                 accept: Vec::new(),
             }),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use ralph_core::ledger::event::Event;
+use ralph_core::ledger::line::LedgerLine;
 use ralph_core::model::gate::Gate;
 use ralph_core::model::gate::receipt::{Receipt, ReceiptKey};
 use ralph_core::model::id::{Digest, LoopId, TreeHash};
@@ -64,6 +65,26 @@ pub(crate) fn find(home: &RepoHome, gate: &Gate, environment: &Digest, tree: &Tr
         }
         _ => None,
     }
+}
+
+/// The pointers into this loop's ledger whose line is not the receipt that they were made for.
+pub(crate) fn without_line(home: &RepoHome, id: &LoopId) -> Vec<String> {
+    let ledger = Loop::new(home, id);
+    let entries = fs::read_dir(home.receipts_dir()).into_iter().flatten().flatten();
+    let broken = entries.filter_map(|entry| {
+        let pointer: Pointer = serde_json::from_slice(&fs::read(entry.path()).ok()?).ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        let is_its_line = |line: &LedgerLine| match &line.event {
+            Event::GateRan { receipt: Some(receipt), .. } => {
+                line.hash == pointer.line && receipt.key().file_name() == name
+            }
+            _ => false,
+        };
+        let is_broken =
+            pointer.ledger == *id && !ledger.line_at(pointer.offset).as_ref().is_some_and(is_its_line);
+        is_broken.then_some(name)
+    });
+    broken.collect()
 }
 
 /// Deletes old pointers when there are too many; a lost pointer only costs another run.

@@ -157,7 +157,10 @@ impl Choices {
             (None, false) if asks && asks_about_others(installation, root) => Wanted::AllStopHooks,
             (None, false) => Wanted::Nothing,
         };
-        let usual = || ["session", "check"].map(str::to_owned).to_vec();
+        let usual = || {
+            let team: &[&str] = if terminal::ask(TEAM_QUESTION) { &["teammates", "tasks"] } else { &[] };
+            ["session", "check"].iter().chain(team).map(|word| (*word).to_owned()).collect::<Vec<_>>()
+        };
         let is_new = place.repo.config()?.is_none();
         let guard = match arguments.guard.as_slice() {
             [] if asks && is_new && terminal::ask_for_the_usual(guard_question(client)) => {
@@ -219,11 +222,12 @@ fn guard_question(client: &Client) -> String {
     format!(
         "Block every {} session that changes files here until the gates pass?\n\
          A session that changes nothing is never blocked; send `stop` as the whole message to pause the guard. \
-         For a team of agents, `--guard session,check,teammates,tasks` guards its members and tasks, too. \
          No: only the sub-agent `check` is guarded.",
         client.shown_name
     )
 }
+
+const TEAM_QUESTION: &str = "Guard agent teams, too (a teammate that goes idle, a task that is completed)?";
 
 fn wiring_question(client: &Client) -> String {
     format!(

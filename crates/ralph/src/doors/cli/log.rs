@@ -150,6 +150,14 @@ fn sentence(event: &Event) -> String {
         }
         Event::PromptSeen { .. } => "user prompt: the session is guarded from here on".into(),
         Event::Wrote { tool } => format!("`{tool}` ran and may have changed files"),
+        Event::Shipped(step) => terminal::plain(words::ship_step(step)),
+        Event::ShipWaits(wait) => format!(
+            "waits for {} of {} until {} at the latest",
+            wait.step,
+            ralph_core::ledger::ship::short(&wait.commit),
+            wait.deadline.to_zoned(clock::zone()).strftime("%H:%M")
+        ),
+        Event::ClaimFileSeen { file, .. } => format!("saw `{}` for this code", terminal::plain(file)),
         Event::Waited { what, .. } => format!("waiting for {what}"),
         Event::Snapshot { .. } => "state snapshot".into(),
         Event::Unbound => "detached from its session".into(),

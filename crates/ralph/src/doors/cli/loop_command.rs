@@ -7,28 +7,32 @@ use std::time::Duration;
 use ralph_core::clients::list;
 use ralph_core::clients::profile::Profile;
 use ralph_core::ledger::drive_plan::DrivePlan;
+use ralph_core::ledger::event::Event;
 use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
 use ralph_core::model::evidence::RequiredProof;
 use ralph_core::model::goal::{Goal, ListSource};
-use ralph_core::model::id::LoopId;
+use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Clocks;
 use ralph_core::model::limits::{Limits, Origin, WithOrigin};
 use ralph_core::model::money::Micros;
+use ralph_core::model::ship::{CI_PASSED, ForgeSeen, ShipPlan, Until};
 use ralph_core::model::verdict::Verdict;
 use ralph_core::model::{duration, preset};
 
 use super::context::CommandContext;
 use super::verify::{self, VerifyResult};
 use super::{CommandError, CommandResult, init};
-use crate::checks::tasks;
+use crate::checks::ship::{self, ShipRequest};
+use crate::checks::{quality_files, tasks};
+use crate::forge::ForgeError;
 use crate::loops::driver::baseline;
 use crate::loops::driver::checkpointer::Checkpointer;
 use crate::loops::driver::driven::{self, DrivenLoop};
 use crate::loops::driver::{self, DriveError, Driver};
-use crate::loops::judge::JudgeOptions;
+use crate::loops::judge::{self, JudgeOptions};
 use crate::loops::session::start;
 use crate::loops::{ancestry, report};
 use crate::show::exit;
@@ -71,6 +75,10 @@ pub(super) struct Arguments {
     /// Require the agent to print <promise>TEXT</promise>, alone on a line, when it is done; if it forgets, ask once more
     #[arg(long, value_name = "TEXT")]
     completion_promise: Option<String>,
+    /// End when verified, at the open pull request (pr), when its CI passed (ci), or merged; beyond `verified` ralph pushes,
+    /// opens and merges with your git and `gh`
+    #[arg(long, value_name = "GOAL")]
+    until: Option<Until>,
     /// Also require every checkbox in FILE to be ticked
     #[arg(long, value_name = "FILE")]
     tasks: Option<String>,
@@ -130,6 +138,7 @@ const AFTER_HELP: &str = "Examples:
   ralph loop \"fix the tests\"
   ralph loop \"fix the tests\" --max-time 8h --max-cost 20    overnight
   ralph loop --agent codex \"make the linter happy\" --max-iterations 5
+  ralph loop \"add the export\" --until merged                pull request, CI, merge
   ralph loop \"migrate to v2\" --agent 'command:./agent.sh'    any program that reads a prompt
 
 Ctrl-C pauses the loop (exit code 130), a second one ends it at once. `ralph resume` continues it,
@@ -172,7 +181,12 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
         return Err(CommandError::new(exit::USAGE, format!("`{}` does not report its cost", profile.name))
             .hint("--max-cost cannot be enforced for this agent; use --max-time or --max-iterations"));
     }
-    let plan = arguments.plan(&place, goal, profile, &effective);
+    let until = arguments.until(&goal);
+    if until > Until::Verified {
+        place.refuse_in_agent_shell("let ralph push, open a pull request or merge")?;
+    }
+    let mut plan = arguments.plan(&place, goal, profile, &effective);
+    let seen = arguments.ship(&place, &mut plan, until, &effective)?;
     if arguments.dry_run {
         for line in PlanSheet(&plan).lines() {
             terminal::print(line);
@@ -189,8 +203,33 @@ pub(super) fn run(arguments: &Arguments) -> CommandResult {
     let mut checkpointer =
         Checkpointer::new(&place.repo, &ledger, &plan.loop_id, &plan.options, &signals.stop);
     checkpointer.begin(0);
-    driver::begin(&place.repo_home, &ledger, &plan, &effective)?;
+    let more = match (&plan.goal.ship, &seen) {
+        (Some(ship), Some(seen)) => begin_shipping(&place, ship, seen, effective)?,
+        _ => (Vec::new(), effective),
+    };
+    let (events, effective) = more;
+    driver::begin(&place.repo_home, &ledger, &plan, &effective, events)?;
     drive(&place, &plan, (ledger, checkpointer), &signals, &arguments.output)
+}
+
+/// Leaves the default branch, and binds the claims that exist to the code of now.
+fn begin_shipping(
+    place: &CommandContext,
+    ship: &ShipPlan,
+    seen: &ForgeSeen,
+    effective: Box<EffectiveGates>,
+) -> Result<(Vec<Event>, Box<EffectiveGates>), CommandError> {
+    let root = &place.repo.root;
+    let switched =
+        ship::leave_default_branch(ship, seen, root, place.repo_home.dir()).map_err(unreachable)?;
+    let effective = Box::new(effective.for_shipping());
+    let tree = judge::tree_reader(place, Some(&effective)).read()?;
+    let bound = quality_files::at_start(root, &TreeHash::new(tree.hash()));
+    Ok((switched.into_iter().chain(bound).collect(), effective))
+}
+
+fn unreachable(error: ForgeError) -> CommandError {
+    CommandError::new(exit::NEEDS_PERSON, error.what).hint(error.next)
 }
 
 /// Drives a loop owned by this process, and prints how it ended.
@@ -303,6 +342,9 @@ fn end(place: &CommandContext, id: &LoopId, state: &State, output: Output) {
         _ => None,
     };
     if let Some(line) = last_line.filter(|_| output != Output::Json) {
+        if state.goal.as_ref().map(Goal::until) == Some(Until::Merged) {
+            terminal::print(format_args!("<promise>{CI_PASSED}</promise>"));
+        }
         terminal::print(line);
     }
 }
@@ -318,6 +360,38 @@ impl OutputArguments {
 }
 
 impl Arguments {
+    /// Where the loop ends: as asked for, otherwise what its promise implies.
+    fn until(&self, goal: &Goal) -> Until {
+        let implied = || goal.promise.as_deref().and_then(Until::implied_by);
+        self.until.or_else(implied).unwrap_or_default()
+    }
+
+    /// Adds the way to a goal beyond the gates to the plan, if there is one and the forge can be reached.
+    fn ship(
+        &self,
+        place: &CommandContext,
+        plan: &mut DrivePlan,
+        until: Until,
+        effective: &EffectiveGates,
+    ) -> Result<Option<ForgeSeen>, CommandError> {
+        if until == Until::Verified {
+            return Ok(None);
+        }
+        place.repo_home.create()?;
+        let promise = plan.goal.promise.as_deref();
+        let request = ShipRequest {
+            until,
+            settings: &effective.config.ship,
+            by_promise: promise.is_some_and(|promise| Until::implied_by(promise).is_some()),
+            id: &plan.loop_id,
+            root: &place.repo.root,
+            scratch: place.repo_home.dir(),
+        };
+        let (ship, seen) = ship::prepare(&request).map_err(unreachable)?;
+        plan.goal.ship = Some(Box::new(ship));
+        Ok(Some(seen))
+    }
+
     fn goal(&self, place: &CommandContext) -> Result<Goal, CommandError> {
         let list = self.tasks.as_ref().map(|file| ListSource { file: file.clone(), change: None });
         if let Some(list) = &list {
@@ -338,6 +412,7 @@ impl Arguments {
             list,
             archive: false,
             lang: None,
+            ship: None,
             proof: Some(self.proof.or(place.settings().user.proof).unwrap_or(RequiredProof::Test)),
             accept: self.acceptance()?,
         })

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use ralph_core::claims::start_request::{self, StartRequest, UsageError};
 use ralph_core::model::id::SessionId;
+use ralph_core::model::ship::Until;
 
 use super::context::CommandContext;
 use super::{CommandError, CommandResult};
@@ -27,6 +28,8 @@ const AFTER_HELP: &str = "Options of the loop:
   --max-iterations N         pause after N judged stops (with a list: agent calls); 0: no limit
   --tasks FILE               require every checkbox in FILE to be ticked
   --openspec [ID]            the same for that OpenSpec change; no ID: the only one
+  --until GOAL               end when verified, at the open pull request (pr), when its CI passed (ci)
+                             or when it is merged (merged)
   --archive                  with --openspec: archive the finished change
   --replace                  replace the loop of this session
   --proof WHAT               ask for proof of the task: test, behaviour-kept or off
@@ -63,6 +66,9 @@ pub(super) fn begin(
     if guarded {
         // A loop started by the agent itself would replace the guard.
         place.refuse_in_agent_shell("start a loop in a guarded repo")?;
+    }
+    if request.goal_beyond_gates() > Until::Verified {
+        place.refuse_in_agent_shell("let a loop push, open a pull request or merge")?;
     }
     if request.replace {
         place.refuse_in_agent_shell("replace a loop")?;

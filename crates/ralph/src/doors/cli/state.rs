@@ -273,7 +273,7 @@ fn show(session: &SessionId, outcome: &Judged) -> CommandResult {
             return Err(CommandError::new(exit::NOT_VERIFIED, format!("gates not run: waiting for {what}")));
         }
         // Another process was faster.
-        Decision::Gather | Decision::Prove | Decision::Ignore(_) => {
+        Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
             return Err(CommandError::new(
                 exit::NEEDS_PERSON,
                 "the loop was paused or ended in the meantime",

@@ -267,7 +267,7 @@ impl<'a> VerifyResult<'a> {
                 (Verdict::Waiting, Cow::Owned(Reason::NotYet { what: what.clone() }))
             }
             // The core always judges `verify` runs; if it ever does not, report "not verified".
-            Decision::Gather | Decision::Prove | Decision::Ignore(_) => {
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
                 let why = "the gates were not judged; run `ralph verify` again".to_owned();
                 (
                     Verdict::Blocked,

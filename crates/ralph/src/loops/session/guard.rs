@@ -474,7 +474,9 @@ impl GuardedStop<'_> {
             // The agent waits for its own background work; other waits are reported.
             Decision::Wait { until: None, .. } => Ok(HookReply::Silent),
             Decision::Wait { what, .. } => Ok(notify_user(waiting_line(what))),
-            Decision::Gather | Decision::Prove | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
+                Ok(HookReply::Silent)
+            }
         }
     }
 

@@ -34,7 +34,7 @@ impl SessionLoop {
                 )
             }
             Decision::Wait { what, .. } => format!("stop allowed for now, waiting for {what}"),
-            Decision::Gather | Decision::Prove | Decision::Ignore(_) => return,
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => return,
         };
         self.log(&[line]);
     }

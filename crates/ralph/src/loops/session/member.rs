@@ -411,7 +411,9 @@ impl MemberStop<'_> {
             Decision::Wait { what, .. } => {
                 Ok(HookReply::Notify { user: Some(waiting_line(what)), agent: None })
             }
-            Decision::Gather | Decision::Prove | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
+                Ok(HookReply::Silent)
+            }
         }
     }
 }

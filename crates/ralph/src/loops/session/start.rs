@@ -14,8 +14,10 @@ use ralph_core::model::language::Lang;
 use ralph_core::model::layout::{Clocks, Layout};
 use ralph_core::model::limits::{Limits, Origin};
 use ralph_core::model::preset::{self, Preset};
+use ralph_core::model::ship::{ShipPlan, Until};
 
-use crate::checks::openspec;
+use crate::checks::ship::{self, ShipRequest};
+use crate::checks::{openspec, quality_files};
 use crate::loops::driver::driven;
 use crate::loops::session::SessionLoop;
 use crate::loops::{ancestry, evidence, judge};
@@ -83,7 +85,7 @@ impl LoopStart<'_> {
                 hint,
             ));
         }
-        let goal = self.goal(request)?;
+        let mut goal = self.goal(request)?;
         let resumed = match self.resume_or_replace(&goal, request.replace)? {
             Some(own) => Some(own),
             None => self.claim(&goal)?,
@@ -91,12 +93,47 @@ impl LoopStart<'_> {
         if let Some(resumed) = resumed {
             return Ok(StartedLoop::Continued(resumed));
         }
+        let until = request.goal_beyond_gates();
+        goal.ship = self.ship_plan(&goal, until)?.map(Box::new);
         let preset = match (&goal.list, request.iterates) {
+            _ if until > Until::Verified => preset::of_session(until),
             (_, true) => &preset::ITERATE,
             (Some(_), false) => &preset::TASKS,
             (None, false) => &preset::SESSION,
         };
         Ok(StartedLoop::New(self.begin(preset, goal, request.max_iterations, None)?))
+    }
+
+    /// The way to a goal beyond the gates, if the forge can be reached.
+    fn ship_plan(&self, goal: &Goal, until: Until) -> Result<Option<ShipPlan>, StartRefused> {
+        if until == Until::Verified {
+            return Ok(None);
+        }
+        self.workspace.repo_home.create()?;
+        let settings = self.effective.map(|effective| effective.config.ship.clone()).unwrap_or_default();
+        let promise = goal.promise.as_deref();
+        let request = ShipRequest {
+            until,
+            settings: &settings,
+            by_promise: promise.is_some_and(|promise| Until::implied_by(promise).is_some()),
+            id: &new_id(id_words(goal), self.session),
+            root: &self.workspace.repo.root,
+            scratch: self.workspace.repo_home.dir(),
+        };
+        let (plan, _) = ship::prepare(&request).map_err(|error| {
+            let why = format!("`--until {until}` needs a forge: {}", error.what);
+            StartRefused::new(why, error.next)
+        })?;
+        Ok(Some(plan))
+    }
+
+    /// The claims that exist when a loop that ships begins are about the code of now.
+    fn claims_at_start(&self, goal: &Goal) -> Vec<Event> {
+        let Some(effective) = self.effective.filter(|_| goal.ship.is_some()) else { return Vec::new() };
+        let effective = effective.clone().for_shipping();
+        let tree = judge::tree_reader(self.workspace, Some(&effective)).read();
+        let root = &self.workspace.repo.root;
+        tree.map(|tree| quality_files::at_start(root, &TreeHash::new(tree.hash()))).unwrap_or_default()
     }
 
     /// Whether this start would resume a loop that only the user may resume.
@@ -119,6 +156,7 @@ impl LoopStart<'_> {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
             proof: None,
             accept: Vec::new(),
         };
@@ -160,7 +198,9 @@ impl LoopStart<'_> {
             .attached_session()
             .map(|AttachedSession { session, client }| Event::Bound { session, client });
         let start = self.keep_start().map(|tree| Event::StartRecorded { tree });
-        let events: Vec<Event> = [began].into_iter().chain(adopted).chain(bound).chain(start).collect();
+        let claims = self.claims_at_start(&goal);
+        let events: Vec<Event> =
+            [began].into_iter().chain(adopted).chain(bound).chain(claims).chain(start).collect();
         SessionLoop::begin(self.workspace, new_id(id_words(&goal), self.session), &events)
     }
 
@@ -241,6 +281,7 @@ impl LoopStart<'_> {
             list,
             archive: request.archive,
             lang,
+            ship: None,
             proof: request.proof.or(self.workspace.settings().user.proof),
             accept: Vec::new(),
         })

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ralph_core::claims::loop_file::LoopFile;
 use ralph_core::claims::promise::{self, Promise};
@@ -9,6 +10,7 @@ use ralph_core::clients::hook::{BackgroundWork, HookReply};
 use ralph_core::ledger::decide::Decision;
 use ralph_core::ledger::event::{CancelCause, Subject};
 use ralph_core::ledger::facts::SessionStop;
+use ralph_core::ledger::ship::ShippedBy;
 use ralph_core::ledger::state::Status;
 use ralph_core::ledger::transition::Transition;
 use ralph_core::model::finding::TasksSeen;
@@ -17,10 +19,12 @@ use ralph_core::model::language::Lang;
 use ralph_core::model::layout::Layout;
 use ralph_core::model::preset::{self, Preset};
 use ralph_core::model::promise_seen::PromiseSeen;
-use ralph_core::model::verdict::Verdict;
+use ralph_core::model::verdict::{EvaluationError, Verdict};
 use ralph_core::say::feedback::{self, Notice};
 use ralph_core::say::lang::fill;
 
+use crate::checks::gates::environment::GateEnvironment;
+use crate::checks::ship::{Shipping, ShippingOptions};
 use crate::checks::{openspec, tasks};
 use crate::loops::evidence::StartOfWork;
 use crate::loops::judge::{EngineError, JudgeCase, Judged};
@@ -34,7 +38,9 @@ use crate::store::exports::loop_file::{self, LoopFileOnDisk};
 use crate::store::notices;
 use crate::store::repo::Repo;
 use crate::store::sessions::{self, Binding, EndedAtStop};
-use crate::sys::{env, files};
+use crate::sys::proc::StopRequest;
+use crate::sys::signals::Signals;
+use crate::sys::{clock, env, files};
 use crate::work_tree::git::head::GitHead;
 
 impl SessionEvent<'_> {
@@ -276,8 +282,42 @@ impl LoopStop<'_> {
     }
 
     /// `None` if the user paused or cancelled the loop meanwhile, or the client no longer waits for a reply.
+    ///
+    /// A pending check is looked at again until the hook's deadline, without running the gates again.
     fn judge(&self, effective: &EffectiveGates, stop: SessionStop) -> Result<Option<Judged>, NotChecked> {
-        self.door.judge_session(&case_of_loop(&self.found, effective, stop))
+        let mut case = case_of_loop(&self.found, effective, stop);
+        loop {
+            let Some(judged) = self.door.judge_session(&case)? else { return Ok(None) };
+            match &judged.decision {
+                Decision::Wait { until: Some(until), .. }
+                    if case.shipping.is_some() && self.waits_for_next_look(*until)? =>
+                {
+                    case.kept_gates = judged.facts.gates().cloned();
+                }
+                _ => return Ok(Some(judged)),
+            }
+        }
+    }
+
+    /// Waits until then, unless the hook's deadline comes first or the user pauses or cancels the loop.
+    fn waits_for_next_look(&self, until: jiff::Timestamp) -> Result<bool, NotChecked> {
+        const STEP: Duration = Duration::from_millis(200);
+        const TO_ANSWER: Duration = Duration::from_secs(10);
+        let signals = Signals::watch();
+        loop {
+            let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
+            let deadline = self.door.deadline.saturating_duration_since(Instant::now());
+            if deadline < left.saturating_add(TO_ANSWER) {
+                return Ok(false);
+            }
+            if left.is_zero() {
+                return Ok(true);
+            }
+            let is_running = self.found.workspace.loop_of(&self.found.id).state()?.is_running();
+            if signals.stop.wait(clock::real(left.min(STEP))) || !is_running {
+                return Ok(false);
+            }
+        }
     }
 
     fn reply(&self, goal: &Goal, stop: &SessionStop, outcome: &Judged) -> Result<HookReply, NotChecked> {
@@ -303,7 +343,9 @@ impl LoopStop<'_> {
                 Ok(notify_user(archived.map_or(banner.clone(), |archived| format!("{banner}\n{archived}"))))
             }
             Decision::Wait { what, .. } => Ok(notify_user(texts.waiting(what))),
-            Decision::Gather | Decision::Prove | Decision::Ignore(_) => Ok(HookReply::Silent),
+            Decision::Gather | Decision::Act(_) | Decision::Prove | Decision::Ignore(_) => {
+                Ok(HookReply::Silent)
+            }
         }
     }
 
@@ -318,7 +360,10 @@ pub(crate) fn gates_of_loop(found: &SessionLoop) -> io::Result<EffectiveGates> {
     let began_with = found.state.definition.clone();
     let now = found.workspace.gates_for(found.state.session.as_ref(), beginning)?;
     Ok(match (now, began_with) {
-        (GatesLookup::Effective(effective), _) => *effective,
+        (GatesLookup::Effective(effective), _) => match &found.state.goal {
+            Some(Goal { ship: Some(_), .. }) => effective.for_shipping(),
+            _ => *effective,
+        },
         (_, Some(sha256)) => {
             EffectiveGates::revoked(found.state.layout.unwrap_or(Layout::Native), Some(sha256))
         }
@@ -341,10 +386,30 @@ pub(crate) fn case_of_loop<'a>(
         session: found.state.session.clone(),
         limits: found.state.limits.clone().unwrap_or_else(|| case.limits.clone()),
         session_stop: Some(stop),
+        shipping: shipping_of_loop(found, effective),
         start: StartOfWork::stored(&found.workspace.repo_home, found.state.start.as_ref()),
         proof: found.state.goal.as_ref().and_then(|goal| goal.proof),
         ..case
     }
+}
+
+/// The way to the goal beyond the gates: the agent commits, pushes and opens, ralph merges.
+fn shipping_of_loop(
+    found: &SessionLoop,
+    effective: &EffectiveGates,
+) -> Option<Result<Shipping, EvaluationError>> {
+    let workspace = &found.workspace;
+    Shipping::new(ShippingOptions {
+        goal: found.state.goal.as_ref()?,
+        by: ShippedBy::Agent,
+        root: &workspace.repo.root,
+        scratch: workspace.repo_home.dir(),
+        logs: workspace.repo_home.loop_dir(&found.id).join("logs"),
+        secrets: GateEnvironment::new(&workspace.settings().user.keep_env, &workspace.repo).secrets,
+        has_gates: effective.has_gates(),
+        gates: Vec::new(),
+        stop: &StopRequest::new(),
+    })
 }
 
 /// Archives the change once it is verified, if requested.

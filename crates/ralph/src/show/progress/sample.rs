@@ -60,6 +60,7 @@ pub(crate) fn plan() -> DrivePlan {
             list: None,
             archive: false,
             lang: None,
+            ship: None,
             proof: None,
             accept: Vec::new(),
         },
