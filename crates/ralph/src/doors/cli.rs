@@ -146,7 +146,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Get started", &["demo", "init", "trust", "doctor"]),
     ("Run", &["verify", "prove", "loop", "start"]),
     ("Look", &["ls", "show", "status", "log", "diff", "report", "phase", "audit"]),
-    ("Control", &["pause", "resume", "cancel", "reset"]),
+    ("Control", &["pause", "resume", "cancel", "reset", "blocked"]),
     ("Plumbing", &["hook", "state", "completions", "man", "schema", "help"]),
 ];
 

@@ -14,7 +14,7 @@ use ralph_core::ledger::decide::{Decision, decide};
 use ralph_core::ledger::event::{Event, Subject};
 use ralph_core::ledger::facts::{ExportSeen, Facts, SessionStop};
 use ralph_core::ledger::state::{State, Status};
-use ralph_core::model::evidence::{self, EvidenceFacts, RequiredProof};
+use ralph_core::model::evidence::{self, Evidence, EvidenceFacts, RequiredProof};
 use ralph_core::model::finding::{Finding, GatesSeen, ShipOutcome};
 use ralph_core::model::gate::receipt::Receipt;
 use ralph_core::model::gate::{self, CheckResult, Gate, GateReport};
@@ -600,6 +600,17 @@ impl JudgeCase<'_> {
             trace::step(|| format!("the gates could not be run on the start's files: {why}"));
             Vec::new()
         }))
+    }
+
+    /// What shows the task of a loop, for gates that this process has run without a verdict.
+    pub(crate) fn evidence_for(
+        &self,
+        options: &JudgeOptions<'_>,
+        facts: &Facts,
+        state: &State,
+    ) -> Result<Evidence, EngineError> {
+        let seen = self.gather_evidence(options, facts, state)?;
+        Ok(evidence::evaluate(&seen, self.proof.unwrap_or(RequiredProof::Test)))
     }
 
     /// What shows the task, for a tree on which everything passed.

@@ -12,7 +12,7 @@ use ralph_core::ledger::facts::DefinitionStatus;
 use ralph_core::ledger::state::{State, Status};
 use ralph_core::model::budget::{Attempts, Budget};
 use ralph_core::model::drive_options::{AgentContext, DriveOptions};
-use ralph_core::model::evidence::RequiredProof;
+use ralph_core::model::evidence::{Evidence, RequiredProof};
 use ralph_core::model::goal::{Goal, ListSource};
 use ralph_core::model::id::{LoopId, TreeHash};
 use ralph_core::model::layout::Clocks;
@@ -22,6 +22,7 @@ use ralph_core::model::ship::{CI_PASSED, ForgeSeen, ShipPlan, Until};
 use ralph_core::model::short_id::ShortId;
 use ralph_core::model::verdict::Verdict;
 use ralph_core::model::{duration, preset};
+use ralph_core::say::words;
 
 use super::context::CommandContext;
 use super::verify::{self, VerifyResult};
@@ -33,14 +34,15 @@ use crate::loops::driver::baseline;
 use crate::loops::driver::checkpointer::Checkpointer;
 use crate::loops::driver::driven::{self, DrivenLoop};
 use crate::loops::driver::{self, DriveError, Driver};
-use crate::loops::judge::{self, JudgeOptions};
+use crate::loops::evidence::StartOfWork;
+use crate::loops::judge::{self, JudgeCase, JudgeOptions};
 use crate::loops::session::start;
 use crate::loops::{ancestry, report};
-use crate::show::exit;
 use crate::show::progress::follow::{self, Output};
 use crate::show::progress::plan::PlanSheet;
 use crate::show::terminal::live::GateDisplay;
 use crate::show::terminal::{self, FAINT, paint};
+use crate::show::{exit, language};
 use crate::store::effective_gates::{EffectiveGates, GatesLookup};
 use crate::store::ledger::Loop;
 use crate::store::repo::Repo;
@@ -292,7 +294,13 @@ pub(super) fn verify_again(
     let asked = JudgeOptions::without_deadline();
     let is_json = output.output() == Output::Json;
     let mut live = GateDisplay::new(&effective.config.gates, is_json);
-    let looked = verify::verify_case(place, &effective).run_without_verdict(&asked, &mut live)?;
+    let goal = found.state.goal.as_ref();
+    let case = JudgeCase {
+        start: StartOfWork::stored(&place.repo_home, found.state.start.as_ref()),
+        proof: goal.and_then(|goal| goal.proof),
+        ..verify::verify_case(place, &effective)
+    };
+    let looked = case.run_without_verdict(&asked, &mut live)?;
     drop(live);
     let verified = VerifyResult::from(&looked.decision, &looked.facts, false);
     if is_json {
@@ -304,11 +312,20 @@ pub(super) fn verify_again(
         ));
         verified.show();
     }
-    // Its end may never have been printed.
-    if verified.exit_code() == exit::VERIFIED {
-        return print_end(place, found, output);
+    if verified.exit_code() != exit::VERIFIED {
+        return Ok(ExitCode::from(verified.exit_code()));
     }
-    Ok(ExitCode::from(verified.exit_code()))
+    match case.evidence_for(&asked, &looked.facts, &found.state)? {
+        // Its end may never have been printed.
+        Evidence::Verified(_) => print_end(place, found, output),
+        other => {
+            if !is_json {
+                terminal::print(words::evidence(&other, language::of_user()));
+                terminal::print("GATES_PASS");
+            }
+            Ok(ExitCode::from(exit::GATES_PASS))
+        }
+    }
 }
 
 fn no_gates_left() -> CommandError {
