@@ -65,7 +65,7 @@ fn nothing_was_judged(sandbox: &Sandbox, seen: &Seen) {
 fn a_question_is_never_blocked_and_nothing_runs() {
     let claude = Claude::for_test();
     let sandbox = guarded();
-    sandbox.file("broken", "red for weeks");
+    sandbox.file("broken", "src/old.c:3:1: error: red for weeks\n");
     let read = Turn::tool("Read", json!({"file_path": sandbox.path("broken")}));
     let seen = GuardedSession::new(&claude, &sandbox).says("What is this?", vec![read, Turn::say("A file.")]);
     nothing_was_judged(&sandbox, &seen);
@@ -107,7 +107,7 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Revoked."),
         ],
     );
-    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "passing task_not_shown"], "{seen}");
+    assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "unchanged nothing_changed"], "{seen}");
     let seen = talk.says(
         "Make it better.",
         vec![
@@ -127,7 +127,8 @@ fn prompts_in_a_row_each_have_their_own_budget() {
             Turn::say("Now it is."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[4..], ["blocked gates_failed", "passing task_not_shown"], "{seen}");
+    // What the prompt before left behind failed when this one began.
+    assert_eq!(verdicts(&sandbox)[4..], ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn an_edit_of_the_user_during_a_question_does_not_block() {
 fn a_gate_that_failed_before_is_named_once() {
     let claude = Claude::for_test();
     let sandbox = guarded();
-    sandbox.file("broken", "red for weeks");
+    sandbox.file("broken", "src/old.c:3:1: error: red for weeks\n");
     sandbox.ralph(&["verify"]).exits(1);
     let mut talk = GuardedSession::new(&claude, &sandbox);
     let named = |seen: &Seen| {
@@ -168,13 +169,13 @@ fn a_gate_that_failed_before_is_named_once() {
     let seen = talk.says(
         "Do a third.",
         vec![
-            bash("echo and in a new way >> broken"),
+            bash("echo 'src/new.c:1:1: error: in a new way' >> broken"),
             Turn::say("Done."),
             bash("rm broken").expecting("in a new way"),
             Turn::say("Fixed."),
         ],
     );
-    assert_eq!(verdicts(&sandbox)[2..], ["blocked gates_failed", "passing task_not_shown"], "{seen}");
+    assert_eq!(verdicts(&sandbox)[2..], ["blocked gates_failed", "verified all_gates_passed"], "{seen}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn init_alone_is_enough_to_start_a_loop_by_the_plain_command() {
         ]));
     assert_eq!(
         verdicts_of(&sandbox, "make-the-file"),
-        ["blocked gates_failed", "blocked gates_failed", "passing all_gates_passed"],
+        ["blocked gates_failed", "blocked gates_failed", "verified all_gates_passed"],
         "{seen}"
     );
     let begun = sandbox.events_named("began");
@@ -112,7 +112,7 @@ fn init_with_the_guard_blocks_only_a_session_that_changed_something() {
     ]));
     assert_eq!(
         verdicts_of(&sandbox, "guard-"),
-        ["blocked gates_failed", "passing all_gates_passed"],
+        ["blocked gates_failed", "verified all_gates_passed"],
         "{seen}"
     );
     sandbox.ralph(&["doctor", "--json"]).success();

@@ -28,13 +28,6 @@ fn unfinished() -> Sandbox {
     Sandbox::gated("verify:\n  - test -e done.txt\n")
 }
 
-/// The same with the file: only the promise is missing.
-fn finished() -> Sandbox {
-    let sandbox = unfinished();
-    sandbox.file("done.txt", "");
-    sandbox
-}
-
 fn session<'a>(claude: &Claude, sandbox: &'a Sandbox) -> ClaudeSession<'a> {
     ClaudeSession::new(claude, sandbox).with_our_plugin()
 }

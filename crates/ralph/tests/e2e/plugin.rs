@@ -17,11 +17,12 @@ const BLOCKED: &str = "blocked gates_failed";
 const VERIFIED: &str = "verified all_gates_passed";
 
 /// The agents of the plugin, and a line of each that its model must have received.
-const AGENTS: [(&str, &str); 5] = [
+const AGENTS: [(&str, &str); 6] = [
     ("ralph-coder", "You write the code."),
     ("ralph-tester", "You find out whether the change works."),
     ("ralph-reviewer", "You review the change as its future maintainer."),
     ("ralph-debugger", "You find the cause; ralph-coder fixes it."),
+    ("ralph-auditor", "You audit the work as somebody who did not write it."),
     ("check", "Review the changes against the request."),
 ];
 const SKILLS: [&str; 2] = ["ralph-audit", "ralph-iterate"];
@@ -76,6 +77,7 @@ fn every_agent_of_the_plugin_works_and_its_report_is_read() {
         .lane(part_of("ralph-tester", says("0 passed.\n\nTESTS: FAIL - no file")))
         .lane(part_of("ralph-debugger", says("Nobody made the file.\n\n**DIAGNOSIS: DONE**")))
         .lane(part_of("ralph-reviewer", says("I cannot approve this.\n\nREVIEW: REJECT")))
+        .lane(part_of("ralph-auditor", says("Nothing blocks.\n\nAUDIT: PASS")))
         .lane(part_of(
             "check",
             vec![
@@ -92,7 +94,8 @@ fn every_agent_of_the_plugin_works_and_its_report_is_read() {
             call("ralph-reviewer").expecting("DIAGNOSIS: DONE"),
             Turn::say("It was rejected.").expecting("REVIEW: REJECT"),
             call("check").expecting("The reviewer rejected it: the developer (ralph-coder) fixes that next."),
-            Turn::say("Now it is there.\n\n<promise>DONE</promise>").expecting("I made the file."),
+            call("ralph-auditor").expecting("I made the file."),
+            Turn::say("Now it is there.\n\n<promise>DONE</promise>").expecting("AUDIT: PASS"),
         ]);
     let seen = session(&claude, &sandbox).prompt(START).play(script);
     let rounds: [&[&str]; 4] = [
@@ -111,18 +114,24 @@ fn every_agent_of_the_plugin_works_and_its_report_is_read() {
             "agent_finished ralph-reviewer",
             BLOCKED,
         ],
-        &["agent_called check", "agent_finished check", VERIFIED],
+        &[
+            "agent_called check",
+            "agent_finished check",
+            "agent_called ralph-auditor",
+            "agent_finished ralph-auditor",
+            VERIFIED,
+        ],
     ];
     assert_eq!(life_of(&sandbox, LOOP), rounds.concat(), "{seen}");
     let finished = sandbox.events_named("agent_finished");
     let reports: Vec<&Value> = finished.iter().map(|event| &event["report"]).collect();
     assert_eq!(
         reports,
-        [&json!("done.txt"), &json!("fail"), &json!("diagnosis"), &json!("reject"), &Value::Null],
+        [&json!("done"), &json!("fail"), &json!("diagnosis"), &json!("reject"), &Value::Null, &Value::Null],
         "{seen}"
     );
     // The checking agent has a loop of its own.
-    assert_eq!(verdicts(&sandbox), [BLOCKED, VERIFIED], "{seen}");
+    assert_eq!(verdicts(&sandbox), [BLOCKED, "passing all_gates_passed"], "{seen}");
     assert!(seen.user_saw(&["Loop done, verified"]), "{seen}");
 }
 
@@ -149,8 +158,8 @@ fn the_iterate_skill_leads_a_coder_and_a_tester_until_the_gates_pass() {
     assert!(seen.output.results().concat().contains("VERIFIED_DONE"), "{seen}");
     assert_eq!(verdicts_of(&sandbox, "verify"), [VERIFIED], "{seen}");
     assert_eq!(verdicts_of(&sandbox, LOOP), [VERIFIED], "{seen}");
-    // The coder's stop, the leader's own check, and the leader's stop.
-    assert_eq!(gate_runs(&sandbox), 3);
+    // The coder's stop, the leader's own check, the leader's stop; then once as it is and once without the change.
+    assert_eq!(gate_runs(&sandbox), 5);
 }
 
 /// By the user's command, and by the agent's own choice.

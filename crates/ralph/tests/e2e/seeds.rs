@@ -7,6 +7,7 @@ use crate::session::{ClaudeSession, Runs, bash, life_of, one_sub_agent, verdicts
 
 const BLOCKED: &str = "blocked gates_failed";
 const VERIFIED: &str = "verified all_gates_passed";
+const PASSING: &str = "passing all_gates_passed";
 
 fn unfinished() -> Sandbox {
     Sandbox::gated("verify:\n  - test -e done.txt\n")
@@ -45,7 +46,7 @@ fn the_check_agent_of_cc_workflow_and_trellis_is_blocked_by_their_example_comman
             turns,
             Turn::say("It is done."),
         ));
-        assert_eq!(verdicts_of(&sandbox, "check-"), [BLOCKED, VERIFIED], "{seen}");
+        assert_eq!(verdicts_of(&sandbox, "check-"), [BLOCKED, PASSING], "{seen}");
         let state = std::fs::read_to_string(sandbox.path("../state.json")).expect("the state file was there");
         assert!(state.contains("\"iteration\": 1"), "{state}");
         assert!(!sandbox.exists(state_file), "{seen}");
@@ -225,7 +226,7 @@ fn after_init_from_a_system_a_check_agent_is_blocked_once_and_not_twice() {
             turns,
             Turn::say("It is done."),
         ));
-        assert_eq!(verdicts_of(&sandbox, "check-"), [BLOCKED, VERIFIED], "{name}: {seen}");
+        assert_eq!(verdicts_of(&sandbox, "check-"), [BLOCKED, PASSING], "{name}: {seen}");
         assert!(!sandbox.path("../theirs.log").exists(), "{name}: its own hook ran: {seen}");
         let healthy = sandbox.ralph(&["doctor", "--json"]).json();
         assert_eq!(healthy["healthy"], true, "{name}: {healthy:#}");

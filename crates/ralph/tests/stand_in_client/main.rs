@@ -63,7 +63,7 @@ fn a_failing_gate_blocks_and_a_passing_one_does_not() {
     project.event(json!({"kind": "tool_done", "turn": 1, "tool": "shell.run"}));
     let allowed = project.event(json!({"kind": "turn_end", "turn": 1, "answer": "Done."}));
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
-    assert!(allowed.stdout.contains("verified"), "{allowed:?}");
+    assert!(allowed.stdout.contains("gates pass"), "{allowed:?}");
     assert_eq!(project.gate_runs(), 2);
 }
 

@@ -49,12 +49,13 @@ fn a_session_in_a_subfolder_is_judged_at_the_root() {
         bash("cd sub"),
         bash("pwd; touch ../other"),
         Turn::say("I am in a subfolder.").expecting("/project/sub"),
-        bash("pwd; touch ../done").expecting("Not done yet (iteration 1)"),
+        bash("pwd; touch ../done.txt").expecting("Not done yet (iteration 1)"),
         Turn::say(PROMISE).expecting("/project/sub"),
     ]));
     assert_eq!(verdicts_of(&sandbox, LOOP), [BLOCKED, VERIFIED], "{seen}");
     let root = sandbox.project().display().to_string();
-    assert_eq!(sandbox.read("../judged-in").lines().collect::<Vec<_>>(), [root.as_str(); 2], "{seen}");
+    // Twice in place; then once as it is and once without the change, at the same path.
+    assert_eq!(sandbox.read("../judged-in").lines().collect::<Vec<_>>(), [root.as_str(); 4], "{seen}");
 }
 
 #[test]

@@ -1,14 +1,15 @@
-//! Text that resembles the promise. The gates pass in all of these: only the promise is missing.
+//! Text that resembles the promise. The agent makes the gates pass in all of these: only the promise is missing.
 
 use ralph_testkit::{Claude, Script, Turn};
 
-use super::{LOOP, PROMISE, START, VERIFIED, finished, session};
-use crate::session::verdicts_of;
+use super::{LOOP, PROMISE, START, VERIFIED, session, unfinished};
+use crate::session::{bash, verdicts_of};
 
 /// Prints `near_miss`, gets the reason (`why`) it does not count, and promises.
 fn near_miss(claude: &Claude, near_miss: &str, why: &str) {
-    let sandbox = finished();
+    let sandbox = unfinished();
     let seen = session(claude, &sandbox).prompt(START).play(Script::new().main(vec![
+            bash("touch done.txt"),
             Turn::say(near_miss),
             Turn::say(PROMISE)
                 .expecting("Not done yet (iteration 1)")
@@ -50,8 +51,9 @@ fn another_promise_is_not_the_promise() {
 #[test]
 fn a_missing_promise_is_requested_once_where_the_gates_pass() {
     let claude = Claude::for_test();
-    let sandbox = finished();
+    let sandbox = unfinished();
     let seen = session(&claude, &sandbox).prompt(START).play(Script::new().main(vec![
+        bash("touch done.txt"),
         Turn::say("It is there."),
         Turn::say("It is there, as I said.").expecting("<promise>DONE</promise>"),
     ]));
