@@ -21,6 +21,37 @@ fn until_pr_ends_with_an_open_pull_request_and_does_not_look_at_ci() {
 }
 
 #[test]
+fn the_pull_request_says_what_shows_the_task() {
+    let scene = Scene::new(COMMITS);
+    scene.drive(&["--until", "pr"]).exits(0);
+    let body = &scene.forge.pulls()[0].body;
+    assert!(body.contains("## Evidence\n\nVerified: `test` red → green."), "{body}");
+}
+
+/// The gate passes from the start, so nothing shows the task: the goal is reached all the same, unless the repo requires more.
+#[test]
+fn a_task_that_nothing_shows_is_shipped_as_passing_or_not_at_all() {
+    let gate = "verify:\n  - name: test\n    run: test -e work.txt\n";
+    let changes = "echo $run >> code.c; commit \"run $run\"";
+    let scene = Scene::of(&format!("{gate}ship: {{ poll: 20ms, no_ci: true }}\n"), changes);
+    let ran = scene.drive(&["--until", "merged"]).exits(0);
+    assert!(ran.stdout.lines().any(|line| line == "GATES_PASS"), "{ran:#?}");
+    assert!(ran.stdout.lines().any(|line| line == "<promise>CI_PASSED</promise>"), "{ran:#?}");
+    assert!(!ran.stdout.contains("VERIFIED_DONE"), "{ran:#?}");
+    let body = &scene.forge.pulls()[0].body;
+    assert!(body.contains("## Evidence\n\nThe gates pass; the task is not shown"), "{body}");
+
+    let scene =
+        Scene::of(&format!("{gate}ship: {{ poll: 20ms, no_ci: true, require: verified }}\n"), changes);
+    let ran = scene.drive(&["--until", "merged"]).exits(6);
+    assert!(ran.stdout.lines().any(|line| line == "GATES_PASS"), "{ran:#?}");
+    assert!(!ran.stdout.contains("CI_PASSED"), "{ran:#?}");
+    assert_eq!(scene.forge.merges_and_creates(), (0, 0));
+    assert_eq!(scene.runs(), 2, "the agent was asked once for a test");
+    assert!(!scene.steps().contains(&"pushed".to_owned()), "{:?}", scene.steps());
+}
+
+#[test]
 fn until_ci_waits_and_leaves_the_merge_to_the_user() {
     let scene = Scene::new(COMMITS);
     scene.forge.ci(|question| match question.asked {

@@ -171,7 +171,7 @@ fn p1_repairs_ci_waits_outside_the_model_and_merges() {
     recorded.allowed("says <promise>CI_PASSED</promise>", &told);
     recorded.is_in_the_guide("p1");
     assert!(told.contains("Merged") && told.contains("/pull/1"), "{told}");
-    assert_eq!(talk.state()["status"], json!({"status": "ended", "verdict": "verified"}));
+    assert_eq!(talk.state()["status"], json!({"status": "ended", "verdict": "passing"}));
     assert!(scene.events("waited") >= 2);
 }
 
