@@ -11,7 +11,6 @@ pub(crate) mod repo;
 pub(crate) mod rewritten_files;
 pub(crate) mod sessions;
 pub(crate) mod settings;
-#[allow(dead_code, reason = "recorded by loops and sessions once levels are decided")]
 pub(crate) mod start_contents;
 pub(crate) mod trust;
 pub(crate) mod workspace;

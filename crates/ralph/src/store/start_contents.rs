@@ -48,10 +48,6 @@ pub(crate) struct FileChanges {
 }
 
 impl FileChanges {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.changed.is_empty() && self.deleted.is_empty()
-    }
-
     pub(crate) fn all(&self) -> impl Iterator<Item = &Path> {
         self.new.iter().chain(&self.changed).chain(&self.deleted).map(PathBuf::as_path)
     }
