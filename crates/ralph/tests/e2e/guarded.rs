@@ -202,3 +202,45 @@ fn stop_frees_the_session_and_continue_blocks_it_again() {
     assert!(seen.output.said("Checks are on again for this session."), "{seen}");
     assert_eq!(verdicts(&sandbox)[0], "blocked gates_failed", "{seen}");
 }
+
+/// A linter that is red since before the session, and tests that need an ignored dependency folder. No gate was ever run.
+fn with_old_lint_and_dependencies() -> Sandbox {
+    let sandbox = Sandbox::gated(
+        "guard: [session]\nverify:\n  - name: lint\n    run: cat src/problems.txt; test ! -s src/problems.txt\n  \
+         - name: tests\n    run: sh tests/run.sh\n",
+    );
+    sandbox.file(".gitignore", "node_modules/\n");
+    sandbox.file("src/problems.txt", "src/old.c:3:1: error: unused variable `x`\n");
+    sandbox.file("node_modules/assert.sh", "equal() { test \"$1\" = \"$2\"; }\n");
+    sandbox.file("src/sum.sh", "sum() { echo $(($1 + $2)); }\n");
+    sandbox.file(
+        "tests/run.sh",
+        ". ./node_modules/assert.sh\n. ./src/sum.sh\necho TAP version 13\necho 1..1\n\
+         if equal \"$(sum 1 2)\" 3; then echo 'ok 1 - adds'; else echo 'not ok 1 - adds'; exit 1; fi\n",
+    );
+    sandbox.git(&["add", "-A"]);
+    sandbox.git(&["commit", "-q", "-m", "as it was"]);
+    sandbox
+}
+
+/// What failed before does not hide what the agent broke, in an overlay and where none can be made.
+#[test]
+fn a_broken_test_blocks_behind_a_lint_that_failed_before() {
+    let claude = Claude::for_test();
+    for no_overlay in [None, Some("1")] {
+        let sandbox = with_old_lint_and_dependencies();
+        let mut session = ClaudeSession::new(&claude, &sandbox).with_our_plugin().prompt("Make it faster.");
+        if let Some(value) = no_overlay {
+            session = session.env("RALPH_NO_OVERLAY", value);
+        }
+        let seen = session.play(Script::new().main(vec![
+            bash("echo 'sum() { echo 4; }' > src/sum.sh"),
+            Turn::say("Done."),
+            bash("echo 'sum() { expr $1 + $2; }' > src/sum.sh").expecting("adds"),
+            Turn::say("Now it is."),
+        ]));
+        assert_eq!(verdicts(&sandbox), ["blocked gates_failed", "released failing_before"], "{seen}");
+        let named = seen.shown_to_user().iter().filter(|line| line.contains("lint")).count();
+        assert!(named >= 1, "{seen}");
+    }
+}
