@@ -149,7 +149,6 @@ words! {
     /// The gates already failed on the tree at the time of the prompt, so they do not block.
     guard_failing_before,
     /// One gate that failed at the start, with what failed.
-    gate_failing_before,
     guard_checks_off,
     guard_checks_on,
 

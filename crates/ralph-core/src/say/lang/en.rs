@@ -84,7 +84,6 @@ pub(super) static WORDS: Texts = Texts {
 
     guard_blocked: "Failing gates: {gates}. Say \"pause\" to turn the checks off.",
     guard_failing_before: "Already failing before this prompt, not blocking: {gates}",
-    gate_failing_before: "`{gate}` was already failing ({what}), not blocking",
     guard_checks_off: "Checks are off for this session; say \"continue\" to turn them on again.",
     guard_checks_on: "Checks are on again for this session.",
 

@@ -85,7 +85,6 @@ pub(super) static WORDS: Texts = Texts {
 
     guard_blocked: "Retenida: estos controles fallan: {gates}. «pause» libera la sesión.",
     guard_failing_before: "Ya fallaba antes de esta petición, así que no retiene a nadie: {gates}",
-    gate_failing_before: "`{gate}` ya fallaba ({what}), no bloquea",
     guard_checks_off: "La sesión queda libre; los controles la retendrán de nuevo cuando diga «continue».",
     guard_checks_on: "Los controles vuelven a retener esta sesión.",
 

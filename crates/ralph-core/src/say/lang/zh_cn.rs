@@ -83,7 +83,6 @@ pub(super) static WORDS: Texts = Texts {
 
     guard_blocked: "已留住：以下门禁未通过：{gates}。说“暂停”可放行此会话。",
     guard_failing_before: "在此提示之前就已失败，不因此留住：{gates}",
-    gate_failing_before: "`{gate}` 先前已失败（{what}），不阻挡",
     guard_checks_off: "此会话已放行；说“继续”后门禁会再次生效。",
     guard_checks_on: "门禁已对此会话再次生效。",
 

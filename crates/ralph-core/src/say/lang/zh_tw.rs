@@ -83,7 +83,6 @@ pub(super) static WORDS: Texts = Texts {
 
     guard_blocked: "已留住：以下關卡未通過：{gates}。說「暫停」可放行此工作階段。",
     guard_failing_before: "在此提示之前就已失敗，不因此留住：{gates}",
-    gate_failing_before: "`{gate}` 先前已失敗（{what}），不阻擋",
     guard_checks_off: "此工作階段已放行；說「繼續」後關卡會再次生效。",
     guard_checks_on: "關卡已對此工作階段再次生效。",
 
