@@ -148,7 +148,6 @@ words! {
     guard_blocked,
     /// The gates already failed on the tree at the time of the prompt, so they do not block.
     guard_failing_before,
-    /// One gate that failed at the start, with what failed.
     guard_checks_off,
     guard_checks_on,
 
