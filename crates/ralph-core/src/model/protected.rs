@@ -1,8 +1,8 @@
 //! Which files can show that work is done, and which are the work: tests and settings on one side, sources on the other.
 //!
 //! A file is classified by its path, for every ecosystem at once. The list may be incomplete: a test file that it misses counts
-//! as a source, is put back by *undo*, and then proves nothing. Some files are half source, half setting: [`merge`] keeps the
-//! settings of one version and the rest of another, [`rust_tests`] does the same with the tests inside of Rust files.
+//! as a source, is put back by *undo*, and then proves nothing. Some files are half source, half setting: `merge` keeps the
+//! settings of one version and the rest of another, `rust_tests` does the same with the tests inside of Rust files.
 
 mod merge;
 mod rust_tests;
