@@ -628,10 +628,13 @@ impl JudgeCase<'_> {
         };
         let roles = gates_on_views::protected_files(&self.workspace.repo.root, &self.effective.config.gates);
         let evidence = EvidenceFacts { no_test, ..self.start.compare(&tree, seen, &roles) };
-        // A guarded agent that was never blocked is asked for nothing.
+        // Of a guarded agent that was never blocked only changed tests and settings are looked at.
+        let is_protected_changed =
+            evidence.changes.is_some_and(|changes| changes.tests + changes.settings > 0);
         let is_looked_for = before.goal.is_some()
             || self.subject == Subject::Driver
             || !before.failed_trees.is_empty()
+            || is_protected_changed
             || self.proof.is_some();
         if !is_looked_for || matches!(self.proof, Some(RequiredProof::Off | RequiredProof::BehaviourKept)) {
             return Ok(evidence);

@@ -304,6 +304,24 @@ fn a_guarded_session_is_blocked_for_what_it_broke_and_not_for_what_was_red() {
     assert!(reason.contains("lint"), "{reason}");
 }
 
+/// A guarded session is never blocked for want of a proof, but a test that shows nothing is named.
+#[test]
+fn a_guarded_session_that_adds_tests_is_told_what_they_show() {
+    let config = "guard: [session]\nverify:\n  - {name: test, run: sh run-tests.sh}\n";
+    for (test, verdict, named) in
+        [("test \"$(sh src/sub.sh 3 2)\" = 1\n", "verified", false), ("true\n", "passing", true)]
+    {
+        let sandbox = project_with(config, ADD);
+        let talk = Session::new(&sandbox);
+        talk.user_says("add a difference").silent();
+        talk.agent_writes("src/sub.sh", "echo $(($1 - $2))\n");
+        talk.agent_writes("tests/subtracts.test", test);
+        let told = talk.agent_stops().notice();
+        assert_eq!(judged(&sandbox)["verdict"], verdict, "{told}");
+        assert_eq!(told.contains("without the change they pass, too"), named, "{told}");
+    }
+}
+
 /// Each transcript of the guide is what the binary prints now; `RALPH_BLESS=1` writes them again.
 #[test]
 fn the_transcripts_of_the_guide_are_real() {
