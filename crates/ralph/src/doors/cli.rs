@@ -83,7 +83,7 @@ enum Command {
     Status(status::Arguments),
     /// Show every event of a loop
     Log(log::Arguments),
-    /// Run a headless agent repeatedly until the gates pass
+    /// Run a headless agent repeatedly until its work is verified
     Loop(loop_command::Arguments),
     /// Show a loop's report, or write one for work done without a loop
     Report(report::Arguments),
