@@ -6,12 +6,11 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use ralph_core::model::file_change::{FileContent, ViewEdit};
 
 use super::{ViewPlace, lay_in};
-use crate::sys::files::{self, Lock};
+use crate::sys::files;
 use crate::work_tree::fingerprint::CountedKind;
 
 /// Installed dependencies: not counted, and needed by most gates. Build outputs are not linked: they would be those of the
@@ -21,23 +20,20 @@ const DEPENDENCIES: [&str; 8] =
 
 const PREFIX: &str = "copy-";
 
-/// A copied tree, removed with this value. Its lock tells a copy in use from one that a killed process left.
+/// A copied tree, removed with this value. Its name has the process that made it.
 #[derive(Debug)]
 pub(crate) struct CopiedTree {
     folder: PathBuf,
     root: PathBuf,
-    _in_use: Lock,
 }
 
 impl CopiedTree {
     pub(super) fn make(place: &ViewPlace<'_>, edits: &[ViewEdit]) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place.scratch)?.keep();
-        let lock = Lock::take(&folder.join("lock"), Duration::from_secs(1))?;
-        let _in_use = lock.ok_or(io::ErrorKind::WouldBlock)?;
+        let folder = tempfile::Builder::new().prefix(&own_prefix()).tempdir_in(&place.scratch)?.keep();
         // Some tools name their output after the folder.
         let name = place.root.file_name().map_or_else(|| OsString::from("tree"), OsStr::to_owned);
         let root = fs::canonicalize(&folder)?.join(name);
-        let copied = Self { folder, root, _in_use };
+        let copied = Self { folder, root };
         copied.fill(place)?;
         lay_in::lay_in(&copied.root, edits)?;
         Ok(copied)
@@ -86,21 +82,17 @@ impl Drop for CopiedTree {
     }
 }
 
-/// Removes the copies that no running process uses.
+fn own_prefix() -> String {
+    format!("{PREFIX}{}-", std::process::id())
+}
+
+/// Removes the copies of other processes: a process that makes views of a repo holds the lock of its gates, so they were left by a kill.
 pub(super) fn sweep(scratch: &Path) {
+    let own = own_prefix();
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
-        if !entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {
-            continue;
-        }
-        let lock = entry.path().join("lock");
-        // A copy that was just begun has no lock yet.
-        let is_new = || {
-            let made = entry.metadata().and_then(|meta| meta.modified()).ok();
-            made.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < Duration::from_secs(60))
-        };
-        let is_unused =
-            if lock.exists() { matches!(Lock::take(&lock, Duration::ZERO), Ok(Some(_))) } else { !is_new() };
-        if is_unused {
+        let name = entry.file_name();
+        let is_own = name.as_bytes().starts_with(own.as_bytes());
+        if name.as_bytes().starts_with(PREFIX.as_bytes()) && !is_own {
             remove(&entry.path());
         }
     }
