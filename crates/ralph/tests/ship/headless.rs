@@ -1,5 +1,8 @@
 //! `ralph loop --until pr`, `ci` and `merged`, with an agent that commits, or does not.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use ralph_testkit::ScriptedCheck;
 
 use crate::scene::Scene;
@@ -49,6 +52,23 @@ fn a_task_that_nothing_shows_is_shipped_as_passing_or_not_at_all() {
     assert_eq!(scene.forge.merges_and_creates(), (0, 0));
     assert_eq!(scene.runs(), 2, "the agent was asked once for a test");
     assert!(!scene.steps().contains(&"pushed".to_owned()), "{:?}", scene.steps());
+}
+
+/// The user's own set-up signs every commit, also the one that ralph makes. The signing program is a stand-in.
+#[test]
+fn a_commit_of_ralph_is_signed_as_the_user_set_it_up() {
+    let scene = Scene::new("echo fixed > work.txt");
+    let signer = scene.sandbox.home().join("signer.sh");
+    let script = "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\n\
+                  printf -- '-----BEGIN PGP SIGNATURE-----\\nby the user\\n-----END PGP SIGNATURE-----\\n'\n";
+    fs::write(&signer, script).expect("a script");
+    fs::set_permissions(&signer, fs::Permissions::from_mode(0o755)).expect("executable");
+    scene.sandbox.git(&["config", "commit.gpgSign", "true"]);
+    scene.sandbox.git(&["config", "gpg.program", signer.to_str().expect("a readable path")]);
+    scene.drive(&["--until", "pr"]).exits(0);
+    assert_eq!(scene.steps(), ["switched_branch", "committed", "pushed", "pull_request"]);
+    let commit = scene.sandbox.git(&["cat-file", "commit", &scene.forge.pulls()[0].branch]);
+    assert!(commit.contains("gpgsig") && commit.contains("by the user"), "{commit}");
 }
 
 #[test]
