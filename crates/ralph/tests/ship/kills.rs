@@ -1,5 +1,6 @@
-//! A kill at every request to the forge, and a wait of an hour.
+//! A kill at every request to the forge and at every record of the ledger, and a wait of an hour.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ralph_testkit::{KillMoment, ScriptedCheck, wait_until};
@@ -73,30 +74,37 @@ fn after_a_kill_around_a_commit_or_a_push_nothing_is_lost_or_doubled() {
     }
 }
 
-/// Kills spread over the whole run, so that every write of the ledger is near one of them.
+/// The number of records in the ledger of the driven loop.
+fn records(scene: &Scene) -> usize {
+    let folders =
+        |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let loops =
+        folders(&scene.sandbox.ralph_home().join("repos")).flat_map(|repo| folders(&repo.join("loops")));
+    let ledgers = loops.filter_map(|folder| std::fs::read(folder.join("ledger.jsonl")).ok());
+    ledgers.map(|text| text.iter().filter(|byte| **byte == b'\n').count()).sum()
+}
+
+/// Killed right after each write of the ledger.
 #[test]
-fn after_a_kill_at_any_time_there_is_one_pull_request_and_one_merge() {
+fn after_a_kill_at_any_record_there_is_one_pull_request_and_one_merge() {
     let scene = Scene::new(COMMITS);
     green_after_one_look(&scene);
-    let begun = Instant::now();
     scene.drive(&["--until", "merged"]).exits(0);
-    let whole = begun.elapsed();
-    for part in 1..16 {
+    let all = records(&scene);
+    assert!(all > 10, "{all} records");
+    for count in 1..all {
         let scene = Scene::new(COMMITS);
         green_after_one_look(&scene);
         let mut child = scene.start(&["--until", "merged"]);
-        std::thread::sleep(whole * part / 16);
-        let _gone = child.kill();
-        finish(child);
-        let began =
-            scene.sandbox.events_named("began").iter().any(|began| began["subject"]["kind"] == "driver");
-        if !began {
-            assert_eq!(scene.forge.merges_and_creates(), (0, 0), "{part}");
-            continue;
+        while records(&scene) < count && child.try_wait().expect("a child of ours").is_none() {
+            std::thread::sleep(Duration::from_micros(200));
         }
+        let _gone = child.kill();
+        // The last records are written together with the end.
+        let ended = finish(child).code == Some(0);
         let ran = scene.resume();
-        assert_eq!(ran.code, Some(0), "{part}: {ran:#?}");
-        assert_eq!(scene.forge.merges_and_creates(), (1, 1), "{part}");
+        assert_eq!(ran.code, Some(0), "record {count} of {all}, ended {ended}: {ran:#?}");
+        assert_eq!(scene.forge.merges_and_creates(), (1, 1), "record {count} of {all}");
     }
 }
 
