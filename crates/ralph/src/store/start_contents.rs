@@ -67,6 +67,7 @@ impl StartContents {
                 io::Error::new(io::ErrorKind::WouldBlock, "another ralph process is storing the start")
             })?;
         files::sweep_temporary(&contents);
+        files::sweep_temporary(&trees);
         let mut left = MOST_BYTES;
         for file in start.files.iter() {
             store_content(&contents, root, &file, &mut left)?;
