@@ -622,6 +622,11 @@ impl JudgeCase<'_> {
     ) -> Result<EvidenceFacts, EngineError> {
         let seen = facts.gates().expect("proof is looked for after the gates passed");
         let no_test = facts.answers.no_test.clone();
+        let has_task = before.goal.is_some() || self.subject == Subject::Driver || self.proof.is_some();
+        // Without a task and a stored start there is nothing to compare: the tree is not read again.
+        if !has_task && self.start.contents.is_none() {
+            return Ok(EvidenceFacts { no_test, ..EvidenceFacts::default() });
+        }
         let Some(tree) = self.tree_as_judged(seen)? else {
             let undo = Some(not_judged("the files changed after the gates ran"));
             return Ok(EvidenceFacts { undo, no_test, ..EvidenceFacts::default() });
@@ -631,11 +636,7 @@ impl JudgeCase<'_> {
         // Of a guarded agent that was never blocked only changed tests and settings are looked at.
         let is_protected_changed =
             evidence.changes.is_some_and(|changes| changes.tests + changes.settings > 0);
-        let is_looked_for = before.goal.is_some()
-            || self.subject == Subject::Driver
-            || !before.failed_trees.is_empty()
-            || is_protected_changed
-            || self.proof.is_some();
+        let is_looked_for = has_task || !before.failed_trees.is_empty() || is_protected_changed;
         if !is_looked_for || matches!(self.proof, Some(RequiredProof::Off | RequiredProof::BehaviourKept)) {
             return Ok(evidence);
         }
