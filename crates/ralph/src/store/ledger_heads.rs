@@ -25,7 +25,7 @@ pub(crate) fn record(file: &Path, head: &ChainHead) {
     let opened = open().or_else(|_| {
         if let Some(folder) = file.parent() {
             files::private_dir(folder)?;
-            prune(folder);
+            files::remove_oldest(folder, MOST);
         }
         open()
     });
@@ -45,19 +45,4 @@ pub(crate) fn missing_since(recorded: &ChainHead, end: &ChainHead) -> Option<Str
     is_cut
         .then(|| format!("it ends at record {}, but record {} was written", end.seq, recorded.seq))
         .or_else(|| is_other.then(|| format!("record {} is not the one that was written", recorded.seq)))
-}
-
-fn prune(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let mut files: Vec<_> = entries
-        .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    if files.len() <= MOST {
-        return;
-    }
-    files.sort();
-    for (_, path) in &files[..files.len() - MOST / 2] {
-        let _may_be_missing = fs::remove_file(path);
-    }
 }

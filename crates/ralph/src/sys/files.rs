@@ -76,6 +76,22 @@ pub(crate) fn sweep_temporary(dir: &Path) {
     }
 }
 
+/// Removes the oldest files of a folder that holds more than `most`, down to half of that, so that it is seldom needed.
+pub(crate) fn remove_oldest(dir: &Path, most: usize) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    if files.len() <= most {
+        return;
+    }
+    files.sort();
+    for (_, path) in &files[..files.len() - most / 2] {
+        let _may_be_missing = fs::remove_file(path);
+    }
+}
+
 /// The file's content; `None` if it does not exist.
 pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match read_file(path) {

@@ -1,7 +1,6 @@
 //! Finds receipts again: a small file per key points to the ledger line of the receipt. The line is authoritative; a
 //! pointer without it is ignored.
 
-use std::path::Path;
 use std::{fs, io};
 
 use ralph_core::ledger::event::Event;
@@ -15,6 +14,9 @@ use crate::store::home::RepoHome;
 use crate::store::ledger;
 use crate::store::ledger::Loop;
 use crate::sys::files;
+
+/// Beyond so many the oldest are removed.
+const MOST: usize = 400;
 
 #[derive(Serialize, Deserialize)]
 struct Pointer {
@@ -36,7 +38,9 @@ pub(crate) fn point_to(
     let pointer = Pointer { ledger: ledger.clone(), offset, line: line.clone() };
     let text = serde_json::to_vec(&pointer).map_err(io::Error::other)?;
     files::replace(&dir.join(receipt.key().file_name()), &text)?;
-    prune(&dir);
+    files::sweep_temporary(&dir);
+    // A lost pointer only costs another run.
+    files::remove_oldest(&dir, MOST);
     Ok(())
 }
 
@@ -85,22 +89,4 @@ pub(crate) fn without_line(home: &RepoHome, id: &LoopId) -> Vec<String> {
         is_broken.then_some(name)
     });
     broken.collect()
-}
-
-/// Deletes old pointers when there are too many; a lost pointer only costs another run.
-fn prune(dir: &Path) {
-    const MOST: usize = 400;
-    files::sweep_temporary(dir);
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    let mut files: Vec<_> = entries
-        .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    if files.len() <= MOST {
-        return;
-    }
-    files.sort();
-    for (_, path) in &files[..files.len() - MOST / 2] {
-        let _may_be_missing = fs::remove_file(path);
-    }
 }
