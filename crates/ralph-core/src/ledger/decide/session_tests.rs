@@ -18,16 +18,7 @@ use crate::model::results::{Results, TestOutcome, TestResult};
 const NO_CLOCKS: Clocks = Clocks { stale_after: None, clock: None };
 
 fn goal() -> Goal {
-    Goal {
-        task: "make it work".into(),
-        promise: Some("DONE".into()),
-        list: None,
-        archive: false,
-        lang: None,
-        ship: None,
-        proof: None,
-        accept: Vec::new(),
-    }
+    Goal { promise: Some("DONE".into()), ..Goal::new("make it work") }
 }
 
 fn started(preset: &Preset, budget: &Budget) -> Loop {

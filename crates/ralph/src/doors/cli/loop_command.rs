@@ -335,7 +335,6 @@ fn no_gates_left() -> CommandError {
 
 /// Writes the report and prints the result. The end counts even if the report fails.
 fn end(place: &CommandContext, id: &LoopId, state: &State, output: Output) {
-    let (_repo, _repo_home) = (&place.repo, &place.repo_home);
     let setting = report::setting(place);
     let written = report::write(place, id, setting);
     if output == Output::People
